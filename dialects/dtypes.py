@@ -165,8 +165,11 @@ def dtype(name: str) -> DType:
     """The type called ``name``: of an element, or of a vector such as ``float32x4``.
 
     Raises:
+        TypeError: ``name`` is no string.
         ValueError: there is none.
     """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"element type: expected a string, got {type(name).__name__}")
     found = _ALL.get(name) or _NARROW.get(name)
     if found is not None:
         return found

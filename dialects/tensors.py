@@ -182,12 +182,20 @@ def attr_of(
     raise ValueError(f"cannot turn {value!r} into an attribute")
 
 
+def _string_attr(text: str) -> ir.StringAttr:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"expected text in UTF-8, got {text!r}") from None
+    return ir.StringAttr.get(text)
+
+
 _MAKERS: dict[type, Any] = {
     ir.IntegerAttr: lambda v: ir.IntegerAttr.get(
         ir.IntegerType.get_signless(64), int(v)
     ),
     ir.FloatAttr: lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)),
-    ir.StringAttr: ir.StringAttr.get,
+    ir.StringAttr: _string_attr,
     ir.BoolAttr: lambda v: ir.BoolAttr.get(bool(v)),
     ir.DenseI64ArrayAttr: lambda v: ir.DenseI64ArrayAttr.get([int(i) for i in v]),
     ir.DenseF64ArrayAttr: lambda v: ir.DenseF64ArrayAttr.get([float(i) for i in v]),

@@ -84,5 +84,3 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
 
 
 check_exports(globals())
-
-check_exports(globals())

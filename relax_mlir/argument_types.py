@@ -118,7 +118,10 @@ def checked(function: _F) -> _F:
     """The function, which raises `ArgumentTypeError` for arguments of wrong types.
 
     What has no annotation, or ``Any``, is taken as it is. Annotations are read at the first call.
+    Of a class, its constructor and methods are checked, in place.
     """
+    if isinstance(function, type):
+        check_methods(function)
     if not inspect.isfunction(function) or _MARK in vars(function):
         return cast("_F", function)
     return cast("_F", _checked(cast("_Function", function)))
@@ -141,8 +144,13 @@ def _checked(function: _Function) -> Callable[..., Any]:
     def call(*args: Any, **named: Any) -> Any:
         if not found:
             found.append(_signature(function))
-        _check(function, found[0], args, named)
-        return function(*args, **named)
+        try:
+            _check(function, found[0], args, named)
+            return function(*args, **named)
+        except RecursionError as error:
+            raise ArgumentValueError(
+                f"{_name(function)}: arguments are nested too deeply, or hold themselves"
+            ) from error
 
     setattr(call, _MARK, True)
     return call
@@ -180,11 +188,14 @@ def _check(
 def _refusal(
     function: _Function, check: _Check, value: object
 ) -> ArgumentTypeError | ArgumentValueError:
-    where = function.__qualname__.removesuffix(".__init__")
-    expected = f"{where}: `{check.name}`: expected {check.expected}"
+    expected = f"{_name(function)}: `{check.name}`: expected {check.expected}"
     if check.has_type(value):
         return ArgumentValueError(f"{expected}, got {shown(value)}")
     return ArgumentTypeError(f"{expected}, got {_kind(value)}")
+
+
+def _name(function: _Function) -> str:
+    return function.__qualname__.removesuffix(".__init__")
 
 
 def _kind(value: object) -> str:
@@ -279,12 +290,15 @@ def _check_of(function: _Function, parameter: inspect.Parameter) -> _Check | Non
 
 
 def _resolved(function: _Function, annotation: Any) -> Any:
-    """What an annotation says; ``Any`` if it names what is imported for type checkers alone."""
+    """What an annotation says; ``Any`` if it names what is imported for type checkers alone.
+
+    The names in it are those of the module that wrote it, also where a decorator of another
+    one has wrapped the function.
+    """
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
+    known = inspect.unwrap(function).__globals__
     try:
-        return typing.get_type_hints(holder, function.__globals__, include_extras=True)[
-            "value"
-        ]
+        return typing.get_type_hints(holder, known, include_extras=True)["value"]
     except (NameError, AttributeError, TypeError):
         return Any
 

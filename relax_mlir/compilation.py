@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from relax_mlir.model_cache import CachedModel
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.object_cache import default_cache_dir
 from relax_mlir.runtime.process_exit import counted
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from relax_mlir.pipeline import Progress
 
 __all__ = ["compile"]
 
@@ -36,8 +31,8 @@ def compile(
     tuning: str | os.PathLike[str] | None = None,
     dump: str | os.PathLike[str] | None = None,
     verify: str | None = None,
-    inputs: Sequence[np.ndarray] | None = None,
-    progress: Progress | None = None,
+    inputs: Sequence[Any] | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> CompiledModel | Any:  # Any: who names a module's functions knows what they get
     """Compile a module.
 

@@ -23,6 +23,7 @@ from relax_mlir.errors import (
     VerificationError,
     near_misses,
 )
+from relax_mlir.files import check_path_name
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.launch_plan import main_plan, program_code, unpacked
 from relax_mlir.levels import level_of, misplaced, refuse_passed_level, remaining
@@ -398,9 +399,10 @@ def _verify_passes(
 
 def object_cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:
     """Where compiled kernels are kept: True is the user's cache folder, False nowhere."""
-    if cache is False:
-        return None
-    return ObjectCache(default_cache_dir() if cache is True else Path(cache))
+    if isinstance(cache, (str, os.PathLike)):
+        check_path_name(cache)
+        return ObjectCache(Path(cache))
+    return ObjectCache(default_cache_dir()) if cache else None
 
 
 def _dump(module: IRModule, folder: Path, name: str) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "ScriptError",
     "SignatureError",
     "TuningError",
+    "UnknownAttributeError",
     "UnknownNameError",
     "UnknownOperatorError",
     "UnsupportedArgumentError",
@@ -66,6 +67,10 @@ class UnknownNameError(RelaxError, KeyError):
     """A table has no such name."""
 
     __str__ = Exception.__str__  # a `KeyError` quotes its message
+
+
+class UnknownAttributeError(RelaxError, AttributeError):
+    """An object has no attribute, and a module no function, of that name."""
 
 
 class UnsupportedArgumentError(RelaxError, ValueError, NotImplementedError):

@@ -11,6 +11,7 @@ from mlir import ir
 from relax_mlir.compiler import lower, remaining, run_stage, target_of
 from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.levels import level_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.apply import Apply
@@ -103,7 +104,7 @@ class Explanation:
 
 
 def explain(
-    model: IRModule | str | os.PathLike[str] | bytes,
+    model: IRModule | ModelSource,
     *,
     target: str | Target = "cpu",
     precision: str = "f32",

@@ -12,7 +12,13 @@ from typing import Any
 
 from relax_mlir.errors import ModelError
 
-__all__ = ["TempDirectory", "check_writable", "read_json_object", "whole_file"]
+__all__ = [
+    "TempDirectory",
+    "check_path_name",
+    "check_writable",
+    "read_json_object",
+    "whole_file",
+]
 
 
 def read_json_object(text: str | bytes, where: str) -> dict[str, Any]:
@@ -59,12 +65,27 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.unlink()
 
 
+def check_path_name(path: str | os.PathLike[str]) -> None:
+    """Check that the system can have a file of a name, which Python's functions do not.
+
+    Raises:
+        OSError: it cannot; names ``path``.
+    """
+    try:
+        is_name = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        is_name = False
+    if not is_name:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Find out whether a file can be written before long work for it begins.
 
     Raises:
         OSError: it cannot; names ``path``.
     """
+    check_path_name(path)
     target = Path(os.path.realpath(path))
     problem = 0
     if target.is_dir():

@@ -164,7 +164,10 @@ class IRModule(ModuleView):
         try:
             module = IRModule.parse(Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
-            raise IRError(f"{path}: expected text in UTF-8: {error}") from error
+            raise IRError(
+                f"{path}: expected text in UTF-8, got the byte {error.object[error.start]:#x} "
+                f"at {error.start}"
+            ) from error
         except IRError as error:
             message = _PLACE.sub(r"line \1, column \2", str(error))
             raise IRError(f"{path}: {message}") from error
@@ -184,7 +187,7 @@ class IRModule(ModuleView):
             OSError: a file cannot be written.
         """
         self.save_constants(path)
-        text = str(self.mlir.operation.get_asm(enable_debug_info=locations))
+        text = str(self.mlir.operation.get_asm(enable_debug_info=bool(locations)))
         with whole_file(path) as file:
             file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
 

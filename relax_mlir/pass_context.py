@@ -163,7 +163,7 @@ class PassContext:
     ) -> None:
         """From here on tell these alone; the others are told that the context ends."""
         self._exit_instruments()
-        self.instruments = list(instruments or ())
+        self.instruments = [] if instruments is None else list(instruments)
         for instrument in self.instruments:
             instrument.enter_pass_ctx()
 
@@ -210,7 +210,12 @@ class AnyPass:
             PassError: the pass cannot do its work.
         """
         _check_is_module(f"pass `{self.info.name}`", mod)
-        context = ctx or PassContext.current()
+        context = PassContext.current() if ctx is None else ctx
+        if not isinstance(context, PassContext):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(context).__name__
+            raise TypeError(
+                f"pass `{self.info.name}`: `ctx`: expected a PassContext, got {kind}"
+            )
         if not context.before_pass(mod, self.info):
             return mod
         changed = self.transform(mod, context)

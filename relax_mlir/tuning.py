@@ -15,6 +15,7 @@ from relax_mlir.compiler import compile_units, object_cache, remaining, target_o
 from relax_mlir.errors import TuningError
 from relax_mlir.explanation import rule_choice, to_kernels
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Progress
@@ -37,7 +38,7 @@ _TOLERANCES = {8: 1e-10, 4: 1e-4, 2: 2e-2, 1: 0.25}  # by bytes of a float
 
 
 def tune(
-    model: IRModule | str | os.PathLike[str] | bytes,
+    model: IRModule | ModelSource,
     *,
     database: str | os.PathLike[str],
     target: str | Target = "cpu",

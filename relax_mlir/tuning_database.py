@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -146,7 +146,7 @@ class TuningDatabase:
             given = ir.StringAttr(attributes[TUNING]).value
         return None if given is None else TuningDatabase.read(given)
 
-    def with_records(self, records: Iterable[TuningRecord]) -> TuningDatabase:
+    def with_records(self, records: Sequence[TuningRecord]) -> TuningDatabase:
         """The same and more; new records take the place of old ones of their kernels."""
         more = {(record.kernel, record.target): record for record in records}
         return TuningDatabase(self.path, {**self.records, **more})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, te, topi
+from relax_mlir import nn, relax, te, tir, topi
 from relax_mlir.argument_types import at_least, check_methods, checked, checks_by_itself
 from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
 from relax_mlir.relax.analysis import purity
@@ -149,3 +149,31 @@ def test_functions_of_modules_are_still_found_by_name() -> None:
     assert (
         pickle.loads(pickle.dumps(purity.detect_recursion)) is purity.detect_recursion
     )
+
+
+def test_what_is_loaded_when_it_is_used_is_checked_as_well() -> None:
+    with pytest.raises(
+        ArgumentTypeError, match="TuningDatabase: `path`: expected a Path"
+    ):
+        relax_mlir.TuningDatabase(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_annotations_are_those_of_the_module_that_wrote_them() -> None:
+    """A decorator of another module hides where the names in annotations come from."""
+    a = te.placeholder((8,), name="A")
+    program = te.create_prim_func([a, te.compute((8,), lambda i: a[i] + 1.0, name="B")])
+    schedule = tir.Schedule(program)
+
+    with pytest.raises(ArgumentTypeError, match=r"Schedule\.split: `loop`"):
+        schedule.split(None, [4, 2])  # pyright: ignore[reportArgumentType]
+    (loop,) = schedule.get_loops("B")
+    with pytest.raises(ArgumentTypeError, match=r"Schedule\.split: `factors`"):
+        schedule.split(loop, 4)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_holds_itself_is_refused() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+
+    with pytest.raises(ArgumentValueError, match="arguments are nested too deeply"):
+        nn.extern("f", endless, None)

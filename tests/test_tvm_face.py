@@ -185,5 +185,5 @@ def test_a_machine_takes_what_was_built_and_a_device_that_is_here(
 
 def test_arrays_hold_numbers() -> None:
     assert tvm.nd.array([1.0]).dtype == "float64"
-    with pytest.raises(TypeError, match="expected numbers, got 'one'"):
+    with pytest.raises(TypeError, match="expected an array of numbers, got 'one'"):
         tvm.nd.array("one")

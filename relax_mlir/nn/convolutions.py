@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from relax_mlir.nn import op
@@ -246,8 +246,10 @@ class ConvTranspose1D(_Convolution):
 
 
 def _window(kernel_size: Terms, rank: int) -> list[Any]:
-    is_one = isinstance(kernel_size, (int, PrimExpr))
-    window = [kernel_size] * rank if is_one else list(kernel_size)
+    if isinstance(kernel_size, Iterable) and not isinstance(kernel_size, PrimExpr):
+        window = list(kernel_size)
+    else:
+        window = [kernel_size] * rank
     if len(window) != rank:
         raise ValueError(f"kernel_size: expected {rank} sizes, got {window}")
     return window

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.nn.tensor import Tensor, current_builder, get_default_dtype
 from relax_mlir.objects.expr import PrimValue, Var
 from relax_mlir.objects.struct_info import (
@@ -47,6 +48,11 @@ class _OneValue(Effect):
     state: Var | None = None
 
     def set_state(self, state_vars: list[Var]) -> None:
+        if len(state_vars) != 1:
+            raise ArgumentValueError(
+                f"{type(self).__name__}.set_state: `state_vars`: expected one variable, "
+                f"got {len(state_vars)}"
+            )
         (self.state,) = state_vars
 
     def finalize(self) -> list[Var]:

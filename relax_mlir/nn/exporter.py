@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from relax_mlir.argument_types import check_exports
-from relax_mlir.errors import BuilderError
+from relax_mlir.errors import ArgumentTypeError, BuilderError
 from relax_mlir.module import IRModule
 from relax_mlir.nn import spec as specs
 from relax_mlir.nn.effect import Effect, IOEffect
@@ -102,7 +102,12 @@ class Exporter:
         Returns:
             The module, its parameters by name, and the external modules that it uses.
         """
-        module: Module = spec.module
+        module = spec.module
+        if not isinstance(module, Module):
+            raise ArgumentTypeError(
+                "Exporter.build: `spec`: expected one of an nn.Module, got one of "
+                f"{type(module).__name__}"
+            )
         parameters = list(module.named_parameters())
         effects: list[tuple[str, Effect]] = list(find_members(module, Effect))
         if self.io_effect is not None:

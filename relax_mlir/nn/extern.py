@@ -247,7 +247,10 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _register(library: Path, names: Mapping[str, object]) -> None:
-    module = tvm_ffi.load_module(str(library))
+    try:
+        module = tvm_ffi.load_module(str(library))
+    except RuntimeError as error:
+        raise CompileError(f"{library}: not a library that can be loaded") from error
     for name in names:
         try:
             function = module.get_function(name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from relax_mlir.argument_types import checks_by_itself
-from relax_mlir.errors import UnknownNameError, UnsupportedArgumentError
+from relax_mlir.errors import UnknownNameError, UnsupportedArgumentError, near_misses
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.nn.tensor import Parameter
 
@@ -188,8 +188,8 @@ def find_members(
 class ModuleList(Module):
     """Modules in a list; as a module itself it applies one after the other."""
 
-    def __init__(self, modules: list[Module]) -> None:
-        self.modules = modules
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self.modules = modules if isinstance(modules, list) else list(modules)
 
     def _members(self) -> Iterator[tuple[str, Any]]:
         yield from ((str(i), module) for i, module in enumerate(self.modules))
@@ -311,7 +311,16 @@ class _ByName(Module):
         self._items.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove the member called ``key``; it is returned."""
+        """Remove the member called ``key``; it is returned.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+        if key not in self._items:
+            raise UnknownNameError(
+                f"{type(self).__name__}.pop: no member `{key}`: expected one of "
+                f"{', '.join(self._items) or 'none'}.{near_misses(key, self._items)}"
+            )
         return self._items.pop(key)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.errors import ArgumentValueError, shown
+from relax_mlir.objects.argument_checks import instance_of, mapping_of, sequence_of
 
 __all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
 
@@ -194,15 +195,31 @@ class ModuleSpec:
         self, module: Any, method_names: list[str], method_specs: list[MethodSpec]
     ) -> None:
         self.module = module
-        self.method_names = method_names
-        self.method_specs = method_specs
+        where = "ModuleSpec: `method_names`"
+        self.method_names = list(sequence_of(method_names, where, "names"))
+        where = "ModuleSpec: `method_specs`"
+        self.method_specs = [
+            instance_of(spec, MethodSpec, where, "specs of methods")
+            for spec in sequence_of(method_specs, where, "specs of methods")
+        ]
+        if len(self.method_names) != len(self.method_specs):
+            raise ValueError(
+                f"ModuleSpec: expected as many specs as names, "
+                f"{len(self.method_names)}, got {len(self.method_specs)}"
+            )
 
     @staticmethod
     def from_raw(spec: Any, module: Any) -> ModuleSpec:
         """From dictionaries, as :meth:`Module.export_tvm` takes them."""
         if isinstance(spec, ModuleSpec):
             return spec
-        methods: Mapping[str, Any] = spec
+        methods = mapping_of(spec, "ModuleSpec.from_raw: `spec`")
+        for name in methods:
+            if not isinstance(name, str) or not callable(getattr(module, name, None)):
+                raise ArgumentValueError(
+                    "ModuleSpec.from_raw: `spec`: expected names of methods of "
+                    f"{type(module).__name__}, got {shown(name)}"
+                )
         specs = [MethodSpec.from_raw(s, getattr(module, n)) for n, s in methods.items()]
         return ModuleSpec(module, list(methods), specs)
 

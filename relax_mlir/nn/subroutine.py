@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+from relax_mlir.errors import ArgumentTypeError
 from relax_mlir.nn.tensor import Parameter, Tensor, current_builder
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Expr, GlobalVar, Var, convert, is_leaf
@@ -43,8 +44,14 @@ class SubroutineMixin:
 def _dispatching(forward: Callable[..., Any]) -> Callable[..., Any]:
     """``forward``, or a call of the function that it becomes."""
 
+    signature = inspect.signature(forward)
+
     @functools.wraps(forward)
     def dispatch(self: SubroutineMixin, *args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(self, *args, **kwargs)
+        except TypeError as error:
+            raise ArgumentTypeError(f"{forward.__qualname__}: {error}") from None
         if not self.define_subroutine:
             return forward(self, *args, **kwargs)
         return _call(self, forward, args, kwargs)

@@ -54,12 +54,7 @@ class Tensor:
     """
 
     def __init__(self, *, _expr: Expr) -> None:
-        info = _expr.struct_info_or_none()
-        if not isinstance(info, TensorStructInfo) or not isinstance(
-            info.shape, ShapeExpr
-        ):
-            raise ValueError(f"expected a tensor of known shape, got {info}")
-        self._expr = _expr
+        self._expr = _of_known_shape(_expr)
 
     @staticmethod
     def from_const(data: Any) -> Tensor:
@@ -196,6 +191,19 @@ class Tensor:
         return wrap_nested(op.repeat(self._expr, repeats, axis), "repeat")
 
 
+def _of_known_shape(expr: Expr) -> Expr:
+    """The expression, which is a tensor whose rank and sizes are known.
+
+    Raises:
+        ValueError: it is not.
+    """
+    info = expr.struct_info_or_none()
+    is_tensor = isinstance(info, TensorStructInfo)
+    if not is_tensor or not isinstance(info.shape, ShapeExpr):
+        raise ValueError(f"expected a tensor of known shape, got {info}")
+    return expr
+
+
 def _size(size: Any) -> PrimExpr:
     if isinstance(size, str):
         return prim.Var(size, "int64")
@@ -231,7 +239,7 @@ class Parameter(Tensor):
 
     def stand_for(self, expr: Expr) -> None:
         """From here on it is ``expr``: a parameter of a function, or a part of one."""
-        self._expr = expr
+        self._expr = _of_known_shape(expr)
 
     @property
     def data(self) -> NDArray | None:

@@ -15,6 +15,7 @@ from relax_mlir.nn.module import (
     ParameterList,
 )
 from relax_mlir.nn.tensor import Parameter
+from relax_mlir.objects.argument_checks import instance_of
 
 __all__ = ["Mutator"]
 
@@ -61,6 +62,7 @@ class Mutator:
             name: what it is called; empty for the whole network.
             node: a module, or a part of one that has no parts itself.
         """
+        instance_of(name, str, "Mutator.visit: `name`", "a string")
         if isinstance(node, Module):
             for key, member in list(node._members()):
                 visit = self._visit_of(member)

@@ -6,7 +6,16 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["instance_of", "integer_of", "mapping_of", "sequence_of"]
+import numpy as np
+
+__all__ = [
+    "dtype_of",
+    "dtype_text",
+    "instance_of",
+    "integer_of",
+    "mapping_of",
+    "sequence_of",
+]
 
 T = TypeVar("T")
 
@@ -47,6 +56,32 @@ def instance_of(
     if not isinstance(value, kind):
         raise TypeError(f"{where}: expected {what}, got {type(value).__name__}")
     return value
+
+
+def dtype_of(value: Any, where: str) -> str:
+    """The name of an element type, which may be numpy's.
+
+    Raises:
+        TypeError: the value is no element type.
+    """
+    if isinstance(value, str):
+        return value
+    return str(instance_of(value, np.dtype, where, "an element type"))
+
+
+def dtype_text(value: Any, where: str) -> str:
+    """The text of an element type, or of the element type of something.
+
+    Raises:
+        TypeError: it has none.
+    """
+    if type(value) is str:
+        return value
+    try:
+        return str(getattr(value, "dtype", value))
+    except Exception as error:
+        kind = type(value).__name__
+        raise TypeError(f"{where}: expected an element type, got {kind}") from error
 
 
 def integer_of(value: Any, where: str) -> int:

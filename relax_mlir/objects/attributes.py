@@ -87,7 +87,8 @@ def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
     if isinstance(value, (int, np.integer)):
         return _integer(int(value))
     if isinstance(value, (float, np.floating)):
-        return ir.FloatAttr.get(ir.F64Type.get(), float(value))
+        type_ = ir.F64Type.get()
+        return ir.FloatAttr.get(type_, float(value), ir.Location.unknown())
     if isinstance(value, str):
         is_name = isinstance(value, ArrayName)
         return ConstantOp.named(value) if is_name else ir.StringAttr.get(_text(value))
@@ -150,11 +151,15 @@ def _term_to_attribute(value: Any) -> ir.Attribute:
         return to_attribute(value.array.tolist())
     if hasattr(value, "script_text"):
         return ir.StringAttr.get(value.script_text())
-    if isinstance(value, Expr) or not hasattr(value, "__str__"):
+    try:
+        text = None if isinstance(value, Expr) else _text(str(value))
+    except Exception:  # it is the value's own
+        text = None
+    if text is None:
         raise ValueError(
             f"expected a number, a string or a list of them, got {shown(value)}"
         )
-    return ir.StringAttr.get(str(value))
+    return ir.StringAttr.get(text)
 
 
 def from_attribute(attr: ir.Attribute) -> Any:  # Any: as many types as attributes

@@ -7,7 +7,13 @@ from typing import Any, ClassVar
 
 from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
+from relax_mlir.objects.argument_checks import (
+    dtype_of,
+    dtype_text,
+    instance_of,
+    integer_of,
+    sequence_of,
+)
 from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Range, Var
 from relax_mlir.objects.prim.lanes import element_type, is_lane_count
@@ -63,19 +69,19 @@ class Buffer(Scripted):
         self.name = name
         self.shape = _sizes(shape)
         is_default = dtype is None or (isinstance(dtype, str) and not dtype)
-        self.dtype = "float32" if is_default else str(getattr(dtype, "dtype", dtype))
+        self.dtype = "float32" if is_default else dtype_text(dtype, "Buffer: `dtype`")
         self._scope = scope or "global"
         pointee = PointerType(self.dtype, self._scope)
         self.data = Pointer(name, pointee, self) if data is None else data
-        self.strides = _sizes(strides or ())
+        self.strides = () if strides is None else _sizes(strides)
         data_alignment = integer_of(data_alignment, "Buffer: `data_alignment`")
         self.data_alignment = 64 if data_alignment <= 0 else data_alignment
         self.elem_offset = _offset(elem_offset, offset_factor, name, self.shape)
         self.offset_factor = offset_factor or 1
         self.buffer_type = 2 if buffer_type in ("auto_broadcast", 2) else 1
-        self.axis_separators = sequence_of(
-            axis_separators or (), "Buffer: `axis_separators`", "integers"
-        )
+        where = "Buffer: `axis_separators`"
+        separators = () if axis_separators is None else axis_separators
+        self.axis_separators = sequence_of(separators, where, "integers")
 
     def spell(self, spelling: Any) -> None:
         """Its structure; see :mod:`.structure`."""
@@ -118,6 +124,8 @@ class Buffer(Scripted):
             dtype: what is read; a vector of elements, or as many as ``begin`` has.
             predicate: which lanes are read; all of them if left out.
         """
+        if dtype is not None:
+            dtype = dtype_of(dtype, "Buffer.vload: `dtype`")
         return BufferLoad(self, _widened(_indices(begin), dtype), predicate)
 
     def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
@@ -149,6 +157,7 @@ class Buffer(Scripted):
             ValueError: the mask has another letter.
         """
         mask = _access_mask(access_mask)
+        offset = prim.convert(offset)
         count = prim.convert(1)
         for size in self.shape:
             count = count * size
@@ -162,15 +171,27 @@ class Buffer(Scripted):
         )
 
     def offset_of(self, indices: Sequence[Any]) -> list[PrimExpr]:
-        """Where an element lies: its number in the flat buffer."""
+        """Where an element lies: its number in the flat buffer.
+
+        Raises:
+            TypeError: the indices are no sequence of terms.
+            ValueError: their number is not the buffer's rank.
+        """
+        listed = sequence_of(indices, "Buffer.offset_of: `indices`", "terms")
+        if len(listed) != self.ndim:
+            raise ValueError(_count_message(self, listed))
         total: Any = self.elem_offset
-        for index, stride in zip(indices, self.dense_strides(), strict=True):
+        for index, stride in zip(
+            map(_index, listed), self.dense_strides(), strict=True
+        ):
             total = total + index * stride
         return [prim.convert(total)]
 
     def get_flattened_buffer(self) -> Buffer:
         """The same memory with one dimension per group of axes."""
-        ends = [*map(int, self.axis_separators), self.ndim]
+        where = "Buffer.get_flattened_buffer: `axis_separators`"
+        separators = [integer_of(a, where) for a in self.axis_separators]
+        ends = [*separators, self.ndim]
         starts = [0, *ends[:-1]]
         groups = [self._elements(*p) for p in zip(starts, ends, strict=True)]
         return Buffer(
@@ -494,8 +515,8 @@ def _count_message(buffer: Buffer, indices: Sequence[Any]) -> str:
 
 
 def _access_mask(mask: int | str) -> int:
-    if isinstance(mask, int):
-        return mask
+    if not isinstance(mask, str):
+        return integer_of(mask, "Buffer.access_ptr: `access_mask`")
     bits = {"r": 1, "w": 2}
     unknown = set(mask) - set(bits)
     if unknown:

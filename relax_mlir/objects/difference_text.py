@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm_ffi.access_path import AccessPath
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.access_path import access_path, parts_on
 from relax_mlir.objects.buffer import BufferLoad
@@ -89,5 +90,8 @@ def _is_same(a: Any, b: Any, known: dict[tuple[str, int], int]) -> bool:
 def _shown(root: Any, path: AccessPath) -> str:
     """A program with what is at the end of a way underlined."""
     if not hasattr(root, "script"):
-        return str(root)
+        try:
+            return str(root)
+        except Exception:  # it is the value's own
+            return shown(root)
     return root.script(path_to_underline=[path], syntax_sugar=False)

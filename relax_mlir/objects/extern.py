@@ -20,12 +20,15 @@ _SYMBOL, _INFO = "relax.extern", "relax.extern_info"
 def write_extern(module: ModuleOp, name: str, function: ExternFunc) -> None:
     """Write a registered function to the end of a module, where it is called ``name``."""
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
-        op = func.FuncOp(name, ir.FunctionType.get([], []), visibility="private")
-        op.attributes[_SYMBOL] = ir.StringAttr.get(function.global_symbol)
-        info = to_mlir(function.struct_info, Symbols())
-        op.attributes[_INFO] = ir.TypeAttr.get(info)
+        attributes: dict[str, ir.Attribute] = {
+            _SYMBOL: to_attribute(function.global_symbol),
+            _INFO: ir.TypeAttr.get(to_mlir(function.struct_info, Symbols())),
+        }
         if function.attrs:
-            op.attributes[names.ATTRS] = to_attribute(function.attrs)
+            attributes[names.ATTRS] = to_attribute(function.attrs)
+        op = func.FuncOp(name, ir.FunctionType.get([], []), visibility="private")
+        for key, attribute in attributes.items():
+            op.attributes[key] = attribute
 
 
 def read_extern(op: func.FuncOp) -> ExternFunc | None:

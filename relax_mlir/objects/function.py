@@ -15,6 +15,7 @@ from mlir.dialects import func
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.objects import names
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.attributes import (
     ArrayName,
     from_attribute,
@@ -70,6 +71,9 @@ class BaseFunc(Expr):
     name: str
     _is_view: bool = False
 
+    def __init__(self) -> None:
+        raise TypeError("BaseFunc: expected a `Function` or a `PrimFunc`")
+
     @property
     def op(self) -> func.FuncOp:
         """The function in MLIR."""
@@ -81,7 +85,12 @@ class BaseFunc(Expr):
         raise NotImplementedError
 
     def with_attr(self, name: Any, value: Any = None) -> Any:
-        """The same function with an attribute, or with those of a dictionary."""
+        """The same function with an attribute, or with those of a dictionary.
+
+        Raises:
+            TypeError: ``name`` is neither a string nor a dictionary.
+        """
+        instance_of(name, (str, Mapping), "with_attr: `name`", "a string")
         return self.with_attrs(name if isinstance(name, Mapping) else {name: value})
 
     def with_attrs(self, attr_map: Mapping[str, Any]) -> Any:
@@ -99,7 +108,11 @@ class BaseFunc(Expr):
         return self.with_only_attrs({k: v for k, v in self.attrs.items() if k != name})
 
     def copy(self, name: str | None = None) -> Any:
-        """The same function, alone in a module of its own."""
+        """The same function, alone in a module of its own.
+
+        Raises:
+            ValueError: ``name`` has no form in UTF-8.
+        """
         alone = self.module.alone()
         copied = copy_function(self, alone, name or self.name)
         return type(self)._view(alone, copied)
@@ -464,7 +477,7 @@ def copy_function(source: BaseFunc, module: IRModule, name: str) -> str:
             copied = ir.Operation.parse(str(text))
             module.mlir.body.append(copied)
     with module.context:
-        copied.attributes["sym_name"] = ir.StringAttr.get(name)
+        copied.attributes["sym_name"] = to_attribute(name)
     scope = FunctionScope()
     old = source.module.scope(source.name)
     scope.symbols = old.symbols

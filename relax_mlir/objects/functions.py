@@ -445,6 +445,10 @@ def comm_reducer(
 def _reduce(combiner: CommReducer, expr: Any, axis: Any, where: Any, init: Any) -> Any:
     is_many = isinstance(expr, (tuple, list))
     source = [convert(e) for e in (expr if is_many else [expr])]
+    if not source:
+        raise ValueError(
+            f"`{combiner.name}`: expected something to reduce, got nothing"
+        )
     axes = axis if isinstance(axis, (tuple, list)) else [axis]
     for one in axes:
         if not isinstance(one, IterVar) or one.iter_type != IterVar.CommReduce:

@@ -13,7 +13,7 @@ from mlir import ir
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.core import RelaxOperation, relax_ops
 from relax_mlir.dialects.relax.graph import OPERATOR_EFFECTS
-from relax_mlir.errors import OperatorError, UnknownOperatorError, near_misses
+from relax_mlir.errors import OperatorError, UnknownOperatorError, near_misses, shown
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.expr import (
     Call,
@@ -306,6 +306,12 @@ def _infer_own(call: Call, names: Symbols) -> StructInfo:
         text = str(error)
         where = "" if f"`{call.op.name}`" in text else f"`{call.op.name}`: "
         raise OperatorError(f"{where}{text}") from error
+    except (AttributeError, TypeError) as error:  # a call that was made by hand
+        infos = ", ".join(str(a.struct_info_or_none()) for a in call.args)
+        raise OperatorError(
+            f"`{call.op.name}`: operands or attributes of other types than it takes: got "
+            f"({infos}), {shown(call.attrs)}"
+        ) from error
 
 
 def _of_structural(call: Call) -> StructInfo:

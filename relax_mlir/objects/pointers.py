@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.prim import Var
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class PointerType:
     """
 
     def __init__(self, element_type: Any, storage_scope: str = "global") -> None:
-        name = str(getattr(element_type, "dtype", element_type))
+        name = dtype_text(element_type, "PointerType: `element_type`")
         self.element_type = ElementType(name)
         self.storage_scope = storage_scope or "global"
 

@@ -38,7 +38,10 @@ def text_of(expr: PrimExpr, outer: int = 0) -> str:
     script = getattr(expr, "script_text", None)
     if script is not None:
         return script()
-    return f"{type(expr).__name__}({_list_text(expr.children())})"
+    children = getattr(expr, "children", None)
+    if children is None:
+        raise TypeError(f"script: expected a term, got {type(expr).__name__}")
+    return f"{type(expr).__name__}({_list_text(children())})"
 
 
 def _list_text(terms: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.buffer import Buffer, BufferRegion, accessed_type, check_lanes
 from relax_mlir.objects.expr import Attrs
 from relax_mlir.objects.prim import IterVar, Var
@@ -50,6 +51,9 @@ class Stmt:
 
     span: object = None
     place: str | None = None  # in its program, where it was read from one
+
+    def __init__(self) -> None:
+        raise TypeError("Stmt: expected a kind of statement, such as `tir.Evaluate`")
 
     def same_as(self, other: object) -> bool:
         """Whether it is the same object."""
@@ -269,7 +273,7 @@ class Allocate(Stmt):
         annotations: Mapping[str, Any] | None = None,
         span: object = None,
     ) -> None:
-        self.buffer_var, self.dtype = buffer_var, str(dtype)
+        self.buffer_var, self.dtype = buffer_var, dtype_text(dtype, "`dtype`")
         self.extents = tuple(map(prim.convert, extents))
         self.condition, self.body = prim.convert(condition), body
         self.annotations = Attrs(annotations or {})
@@ -294,7 +298,7 @@ class AllocateConst(Stmt):
         annotations: Mapping[str, Any] | None = None,
         span: object = None,
     ) -> None:
-        self.buffer_var, self.dtype = buffer_var, str(dtype)
+        self.buffer_var, self.dtype = buffer_var, dtype_text(dtype, "`dtype`")
         self.extents = tuple(map(prim.convert, extents))
         values = data_or_idx.numpy() if hasattr(data_or_idx, "numpy") else data_or_idx
         self.data = np.asarray(values, self.dtype).reshape([int(e) for e in extents])

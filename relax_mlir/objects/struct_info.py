@@ -10,7 +10,7 @@ from typing import Any
 
 from relax_mlir.errors import IRError, MissingElementError, shown
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.argument_checks import dtype_text, instance_of, sequence_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.printing import Printed
@@ -282,7 +282,7 @@ class TensorStructInfo(StructInfo):
     ) -> None:
         if shape is not None and ndim != -1:
             raise ValueError(
-                f"expected a shape or a rank, got shape {shape} and ndim={ndim}"
+                f"expected a shape or a rank, got shape {shown(shape)} and ndim={ndim}"
             )
         self.shape_var: Expr | None = None
         if isinstance(shape, Expr) and not isinstance(shape, ShapeExpr):
@@ -291,7 +291,9 @@ class TensorStructInfo(StructInfo):
         if shape is not None and not isinstance(shape, ShapeExpr):
             shape = ShapeExpr(shape)
         self._shape: ShapeExpr | None = shape
-        self.dtype = str(dtype or "void")
+        is_open = dtype is None or (isinstance(dtype, str) and not dtype)
+        where = "TensorStructInfo: `dtype`"
+        self.dtype = "void" if is_open else dtype_text(dtype, where)
         self.ndim = ndim if shape is None else len(shape)
         self.vdevice = vdevice
 

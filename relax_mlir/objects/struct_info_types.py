@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.symbols import parse
 from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
@@ -94,6 +94,8 @@ def _tensor_to_mlir(info: TensorStructInfo, symbols: Symbols) -> ir.Type:
     if info.dtype != "void":
         return tensors.tensor_type(dims, dtypes.dtype(info.dtype))
     known = all(isinstance(d, int) for d in dims)
+    if any(isinstance(d, int) and d < 0 for d in dims):
+        raise ValueError(f"expected sizes from 0 up, got {shapes.format_shape(dims)}")
     sizes = [d if isinstance(d, int) else _DYNAMIC for d in dims]
     return ir.RankedTensorType.get(
         sizes, element, None if known else tensors.shape_attr(dims)

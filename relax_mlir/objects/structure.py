@@ -412,7 +412,9 @@ def structural_hash(value: Any, map_free_vars: bool = False) -> int:
     tokens = _spelled(value, map_free_vars=map_free_vars)
     values = (t.value for t in tokens if not isinstance(t.value, Said))
     text = "\0".join(map(str, values))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return int.from_bytes(
+        hashlib.sha256(text.encode(errors="surrogatepass")).digest()[:8], "big"
+    )
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.module import IRModule
 from relax_mlir.pass_context import PassContext, PassInfo, PassInstrument
 from relax_mlir.pipeline.instruments import Instrument, Step, Timing
@@ -73,6 +74,11 @@ class PassTimingInstrument(PassInstrument):
         self._starts_s.append(time.perf_counter())
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if not self._starts_s:
+            raise ArgumentValueError(
+                f"PassTimingInstrument.run_after_pass: expected `run_before_pass` of "
+                f"`{info.name}` before it"
+            )
         time_s = time.perf_counter() - self._starts_s.pop()
         self._timing.after_pass(Step(1, 1, info.name, info.name), mod, time_s)
 

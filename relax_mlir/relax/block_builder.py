@@ -82,6 +82,10 @@ class BlockBuilder:
 
     @property
     def _sequence(self) -> BlockSequence:
+        if not self._frame.sequences:
+            raise BuilderError(
+                "no block is open: expected no `end_scope` without its `begin_scope`"
+            )
         return self._frame.sequences[-1]
 
     @contextmanager
@@ -153,6 +157,8 @@ class BlockBuilder:
 
     def _end_block(self) -> BindingBlock:
         """The block that the last ``_begin_..._block`` opened, even if it is empty."""
+        if not self._frame.sequences:
+            raise BuilderError("`_end_block`: expected a `_begin_..._block` before it")
         sequence = self._frame.sequences.pop()
         is_dataflow = sequence.is_dataflow
         if not sequence.blocks:
@@ -320,7 +326,13 @@ class BlockBuilder:
         self._frame.sequences.append(BlockSequence())
 
     def end_scope(self) -> list[BindingBlock]:
-        """The blocks emitted since ``begin_scope``."""
+        """The blocks emitted since ``begin_scope``.
+
+        Raises:
+            BuilderError: there was none.
+        """
+        if not self._frame.sequences:
+            raise BuilderError("`end_scope`: expected a `begin_scope` before it")
         sequence = self._frame.sequences.pop()
         sequence.end_block()
         return sequence.blocks

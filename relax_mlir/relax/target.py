@@ -109,6 +109,8 @@ def _known_kind(name: str) -> str:
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    if not text.split():
+        raise ValueError("target: expected a kind of machine, got an empty text")
     kind, *options = text.split()
     fields: dict[str, Any] = {"kind": kind}
     for option in options:

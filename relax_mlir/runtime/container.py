@@ -109,7 +109,11 @@ def writing(target: str | os.PathLike[str] | BinaryIO) -> Iterator[zipfile.ZipFi
 
     Raises:
         OSError: it cannot be written.
+        TypeError: it is neither.
     """
+    if not isinstance(target, (str, os.PathLike)) and not hasattr(target, "write"):
+        kind = type(target).__name__
+        raise TypeError(f"expected a path, or a file to write to, got {kind}")
     with ExitStack() as stack:
         if isinstance(target, (str, os.PathLike)):
             target = stack.enter_context(

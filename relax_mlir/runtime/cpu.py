@@ -225,6 +225,8 @@ def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
     if not array.dtype.isnative:
         order = f"expected elements in native byte order, got `{array.dtype.str}`"
         raise TypeError(f"{order}. Hint: `array.astype({array.dtype.name!r})`.")
+    if array.dtype.kind not in "biufcV":
+        raise ValueError(f"expected an array of numbers, got one of {array.dtype.name}")
     item = array.dtype.itemsize
     if any(stride % item for stride in array.strides):
         array = array.copy()

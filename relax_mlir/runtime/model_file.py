@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from relax_mlir.errors import ModelError, RelaxError, SignatureError
+from relax_mlir.files import check_path_name
 from relax_mlir.runtime.signing import KeySource, find_end, verify, write_signed
 
 __all__ = ["ModelFile", "check_layout", "damage_named", "sign", "trusted_key"]
@@ -213,13 +214,13 @@ def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
 @contextmanager
 def _regular_file(path: str) -> Iterator[BinaryIO]:
     try:
+        check_path_name(path)
         # Not blocking: a pipe may never be written to.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ModelError(f"{path}: cannot be read: {reason}") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise ModelError(f"{path}: not a regular file")

@@ -99,6 +99,10 @@ def device(name: Any, index: int = 0) -> Device:  # Any: or a Device
             f"unknown device `{text}`: expected {' or '.join(_KINDS)}."
             f"{near_misses(kind, _KINDS)}"
         )
+    if number and not (number.isascii() and number.isdigit()):
+        raise ValueError(
+            f"device `{text}`: expected a number after `:`, got `{number}`"
+        )
     return Device(kind, int(number) if number else index)
 
 
@@ -174,9 +178,10 @@ class NDArray:
         """Overwrite all elements.
 
         Raises:
+            TypeError: it is no array of numbers.
             ValueError: another shape.
         """
-        new = as_numpy(source)
+        new = _numbers(source, "NDArray.copyfrom: `source`")
         if new.shape != self.shape:
             raise ValueError(
                 f"expected an array of shape {self.shape}, got {new.shape}"
@@ -248,7 +253,25 @@ def as_numpy(source: Any) -> np.ndarray:
         return shared(source).on_host()
     if hasattr(source, "__dlpack__"):
         return np.from_dlpack(source)
-    return np.asarray(source)
+    try:
+        return np.asarray(source)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"expected an array of numbers, got {shown(source)}") from error
+
+
+def _numbers(source: Any, where: str) -> np.ndarray:
+    """The elements of an array, or of nested lists of numbers.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    try:
+        found = as_numpy(source)
+    except TypeError:  # nested lists of several lengths
+        found = None
+    if found is None or found.dtype.kind not in "biufcV":
+        raise TypeError(f"{where}: expected an array of numbers, got {shown(source)}")
+    return found
 
 
 def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
@@ -262,9 +285,7 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
     where = _present(device)
     if isinstance(arr, NDArray) and where == arr.device != cpu():
         return arr.copied()
-    copied = np.array(as_numpy(arr))
-    if copied.dtype.kind not in "biufcV":
-        raise TypeError(f"`array`: expected numbers, got {shown(arr)}")
+    copied = np.array(_numbers(arr, "array: `arr`"))
     dense = np.ascontiguousarray(copied).reshape(copied.shape)
     return (
         NDArray(dense, where) if where.type == "cpu" else _gpu().uploaded(dense, where)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from relax_mlir.errors import SignatureError
-from relax_mlir.files import whole_file
+from relax_mlir.files import check_path_name, whole_file
 
 __all__ = [
     "FileSignature",
@@ -182,6 +182,7 @@ def generate_keys(path: str | os.PathLike[str]) -> Path:
         SignatureError: ``cryptography`` is missing.
         OSError: a file exists already, or cannot be written.
     """
+    check_path_name(path)
     private_path = Path(path)
     if not private_path.name:
         raise SignatureError(f"`{path}`: expected the name of a file for the key")

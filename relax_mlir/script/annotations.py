@@ -173,7 +173,7 @@ def _tensor(
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
     _check_ndim(ndim)
-    dtype = dtype or ""
+    dtype = "" if dtype is None else dtype
     device = _vdevice(vdevice)
     if shape is None or isinstance(shape, Expr):
         info = TensorStructInfo(shape, dtype, device, ndim)

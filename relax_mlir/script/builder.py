@@ -92,8 +92,11 @@ def current_frame(kind: type[_F], what: str) -> _F:
     """The innermost frame of a kind.
 
     Raises:
+        TypeError: it is no kind of frame.
         ValueError: there is none, so ``what`` stands where it must not.
     """
+    if not issubclass(kind, Frame):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"current_frame: expected a kind of frame, got {kind.__name__}")
     found = innermost_frame(kind)
     if found is None:
         raise ValueError(f"{what} is used outside of {kind.where}")  # pyright: ignore[reportAttributeAccessIssue]

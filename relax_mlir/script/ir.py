@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from relax_mlir.argument_types import caller_of, check_exports
-from relax_mlir.errors import shown
+from relax_mlir.errors import ArgumentTypeError, shown
 from relax_mlir.files import read_json_object
 from relax_mlir.objects.array_text import read_array
 from relax_mlir.objects.expr import Constant, GlobalVar
@@ -85,8 +85,17 @@ def ir_module(
 
 
 def pyfunc(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a Python function of a module: it is kept as it is."""
-    func.dispatch_token = "pyfunc"  # pyright: ignore[reportFunctionMemberAccess]
+    """Mark a Python function of a module: it is kept as it is.
+
+    Raises:
+        ArgumentTypeError: it is no function that was written in Python.
+    """
+    try:
+        func.dispatch_token = "pyfunc"  # pyright: ignore[reportFunctionMemberAccess]
+    except (AttributeError, TypeError):
+        raise ArgumentTypeError(
+            f"pyfunc: `func`: expected a function of Python, got {shown(func)}"
+        ) from None
     return func
 
 

@@ -14,6 +14,7 @@ from typing import Any as Anything
 
 from relax_mlir.argument_types import caller_of, check_exports
 from relax_mlir.errors import shown
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -391,7 +392,7 @@ def str(value: py_str) -> StringImm:
 
 def dtype(value: Anything) -> DataTypeImm:
     """An element type as a value."""
-    return DataTypeImm(py_str(value))
+    return DataTypeImm(dtype_text(value, "R.dtype: `value`"))
 
 
 check_exports(globals())

@@ -10,6 +10,7 @@ from typing import Any
 from relax_mlir.argument_types import caller_of, check_exports
 from relax_mlir.errors import shown
 from relax_mlir.objects import functions
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import (
     EQ,
@@ -303,7 +304,9 @@ def func_name(name: str) -> None:
 
 def func_ret(ret_type: Any) -> None:
     """Say what type the program returns."""
-    current_program("T.func_ret").ret_type = str(ret_type)
+    current_program("T.func_ret").ret_type = dtype_text(
+        ret_type, "T.func_ret: `ret_type`"
+    )
 
 
 # blocks

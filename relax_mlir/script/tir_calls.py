@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.objects.prim import Call, PrimExpr
 
@@ -49,18 +50,18 @@ def _argument(value: Any) -> Any:
 
 def cast(value: Any, dtype: Any, span: object = None) -> PrimExpr:
     """The value in another type."""
-    return prim.cast(str(dtype), value)
+    return prim.cast(dtype_text(dtype, "`dtype`"), value)
 
 
 def Cast(dtype: Any, value: Any, span: object = None) -> PrimExpr:  # noqa: N802
     """The value in another type; a number too is converted where the program runs."""
-    return prim.Cast(str(dtype), value)
+    return prim.Cast(dtype_text(dtype, "`dtype`"), value)
 
 
 def reinterpret(*args: Any, dtype: Any = None) -> PrimExpr:
     """The same bits as a number of another type; the type comes first, or by name."""
     if dtype is not None:
-        return functions.reinterpret(str(dtype), *args)
+        return functions.reinterpret(dtype_text(dtype, "`dtype`"), *args)
     target, value = args
     return functions.reinterpret(str(target), value)
 
@@ -72,7 +73,9 @@ def _foreign(name: str) -> Callable[..., PrimExpr]:
         if dtype is None:
             dtype, *rest = args
             args = tuple(rest)
-        return Call(str(dtype) or "void", name, [_argument(a) for a in args])
+        return Call(
+            dtype_text(dtype, "`dtype`") or "void", name, [_argument(a) for a in args]
+        )
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"``{name}(dtype, function, *args)``, as a term."
@@ -87,7 +90,7 @@ def call_packed(*args: Any, span: object = None) -> PrimExpr:
 def call_intrin(dtype: Any, func_name: Any, *args: Any, **options: Any) -> PrimExpr:
     """Call an intrinsic by name."""
     name = str(getattr(func_name, "name", func_name))
-    return Call(str(dtype), name, [_argument(a) for a in args])
+    return Call(dtype_text(dtype, "`dtype`"), name, [_argument(a) for a in args])
 
 
 def address_of(obj: Any, span: object = None, dtype: Any = None) -> PrimExpr:
@@ -105,7 +108,7 @@ def ret(val: Any, span: object = None) -> PrimExpr:
 
 def type_annotation(dtype: Any) -> PrimExpr:
     """A type as an argument."""
-    return Call(str(dtype), "type_annotation", [])
+    return Call(dtype_text(dtype, "`dtype`"), "type_annotation", [])
 
 
 def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:  # noqa: N802

@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_mlir.errors import shown
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
 from relax_mlir.objects.simplify import simplify
 from relax_mlir.script.tir_frames import LoopFrame, Run
@@ -90,7 +91,7 @@ def _loop(
     variable: Var | None = None,
 ) -> LoopFrame:
     run = _run(start, stop)
-    type_ = None if dtype is None else str(dtype)
+    type_ = None if dtype is None else dtype_text(dtype, "`dtype`")
     by = None if step is None else _bound(step)
     if isinstance(by, prim.IntImm) and by.value == 1:
         by = None
@@ -200,7 +201,7 @@ def grid(*extents: Any, dtype: Any = None) -> LoopFrame:
         _run(*extent) if isinstance(extent, (tuple, list)) else _run(extent, None)
         for extent in extents
     ]
-    type_ = None if dtype is None else str(dtype)
+    type_ = None if dtype is None else dtype_text(dtype, "T.grid: `dtype`")
     return LoopFrame(runs, dtype=type_)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from relax_mlir.errors import shown
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import sequence_of
+from relax_mlir.objects.argument_checks import dtype_text, sequence_of
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import CommReducer, IterVar, PrimExpr, StringImm, Var
@@ -85,6 +85,8 @@ def Assert(condition: Any, message: Any, error_kind: str = "RuntimeError") -> Sc
 def message_text(message: Any) -> str:
     """The text of an assertion, which may come with a kind of error."""
     if isinstance(message, (tuple, list)):
+        if not message:
+            return ""
         *_, last = message
         parts = last if isinstance(last, (list, tuple)) else [last]
         return "".join(map(message_text, parts))
@@ -144,7 +146,10 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Sco
         raise TypeError(
             f"`T.realize`: expected a part of a buffer, got `{buffer_slice.name}`"
         )
-    (region,) = regions_of([buffer_slice])
+    regions = regions_of([buffer_slice])
+    if len(regions) != 1:
+        raise TypeError(f"`T.realize`: expected a part of a buffer, got {len(regions)}")
+    (region,) = regions
     return RealizeFrame(region, storage_scope, condition)
 
 
@@ -172,7 +177,7 @@ def buffer_store(
 
 def var(dtype: str, name: str = "") -> Var:
     """A new variable."""
-    made, program = Var(name, str(dtype)), open_program()
+    made, program = Var(name, dtype_text(dtype, "`dtype`")), open_program()
     return made if program is None or name else program.new(made)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, SizeVar, Var
@@ -158,7 +158,7 @@ class _BufferType:
             None if strides is None else _sizes(strides),
             _size(elem_offset),
             scope,
-            align or -1,
+            integer_of(align, "T.Buffer: `align`") or -1,
             offset_factor,
             buffer_type,
             axis_separators,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,25 @@ def _call(
     return Call(Op.get("relax.call_tir_with_grad"), arguments, attrs, [out])
 
 
+def _check_takes(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Check that a function can be called with so many arguments of these names.
+
+    Raises:
+        TensorArgumentError: it cannot.
+    """
+    try:
+        signature = inspect.signature(func)
+    except (TypeError, ValueError):
+        return  # written in C
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        name = getattr(func, "__name__", type(func).__name__)
+        raise TensorArgumentError(f"call_te: `{name}`: {error}") from None
+
+
 def gen_call_tir_inputs(
     func: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[PrimFunc, list[Any], list[StructInfo]]:
@@ -107,7 +127,9 @@ def gen_call_tir_inputs(
     given = [kwargs.pop(name, None) for name in _TYPE_ARGUMENTS]
     inputs = _Inputs()
     converted = inputs.convert(tuple(args))
-    made = func(*converted, **inputs.convert(dict(kwargs)))
+    options = inputs.convert(dict(kwargs))
+    _check_takes(func, converted, options)
+    made = func(*converted, **options)
     outputs = [made] if isinstance(made, Tensor) else made
     if not isinstance(outputs, (list, tuple)) or not all(
         isinstance(t, Tensor) for t in outputs

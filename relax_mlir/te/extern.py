@@ -135,7 +135,7 @@ def _shapes(shape: Any) -> list[Any]:
     """The sizes of every result."""
     if isinstance(shape, (int, PrimExpr)):
         return [(shape,)]
-    listed = list(shape)
+    listed = list(sequence_of(shape, "te.extern: `shape`", "sizes"))
     is_one = not listed or isinstance(listed[0], (int, PrimExpr))
     return [tuple(listed)] if is_one else listed
 

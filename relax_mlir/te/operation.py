@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def placeholder(
 def _shape(shape: Any) -> tuple[Any, ...]:
     is_one = isinstance(shape, (int, PrimExpr))
     sizes = (shape,) if is_one else sequence_of(shape, "a shape", "sizes")
-    if any(isinstance(s, int) and s < 0 for s in sizes):
+    if any(isinstance(s, (int, float)) and not 0 <= s < math.inf for s in sizes):
         raise ValueError(f"a shape: expected sizes from 0 up, got {shown(sizes)}")
     return tuple(int(s) if isinstance(s, float) else s for s in sizes)
 

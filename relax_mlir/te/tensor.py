@@ -59,7 +59,16 @@ class Operation:
         return len(self._outputs)
 
     def output(self, index: int) -> Tensor:
-        """One of the tensors that it computes."""
+        """One of the tensors that it computes.
+
+        Raises:
+            MissingElementError: there is no such one.
+        """
+        if not 0 <= index < len(self._outputs):
+            raise MissingElementError(
+                f"output: `index`: expected one of {len(self._outputs)} tensors, "
+                f"got {index}"
+            )
         return self._outputs[index]
 
     @property

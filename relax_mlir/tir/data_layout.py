@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 from relax_mlir.objects.simplify import simplify
@@ -118,6 +119,7 @@ def _joined(layout: Layout, values: Sequence[Any]) -> dict[str, PrimExpr]:
 
 
 def _moved(source: Layout, target: Layout, index: Sequence[Any]) -> list[PrimExpr]:
+    _check_count(source, index, "indices")
     return _parted(target, _joined(source, index))
 
 
@@ -132,7 +134,16 @@ def _parted(layout: Layout, joined: Mapping[str, PrimExpr]) -> list[PrimExpr]:
     return list(map(simplify, found))
 
 
+def _check_count(layout: Layout, values: Sequence[Any], what: str) -> None:
+    if len(values) != len(layout.letters):
+        raise ArgumentValueError(
+            f"BijectiveLayout: `{layout.name}`: expected {len(layout.letters)} {what}, "
+            f"got {len(values)}"
+        )
+
+
 def _reshaped(source: Layout, target: Layout, shape: Sequence[Any]) -> list[PrimExpr]:
+    _check_count(source, shape, "sizes")
     outer = [
         size if letter.isupper() else 0
         for letter, size in zip(source.letters, shape, strict=True)

@@ -143,7 +143,10 @@ def _read(path: str, stdin: str | None) -> tuple[str, str]:
     try:
         return path, Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise _UsageError(f"{path}: expected text in UTF-8: {error}") from error
+        raise _UsageError(
+            f"{path}: expected text in UTF-8, got the byte {error.object[error.start]:#x} "
+            f"at {error.start}"
+        ) from error
 
 
 def _split(text: str) -> list[str]:

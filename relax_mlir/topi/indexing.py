@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod, truncmod
 from relax_mlir.objects.prim import PrimExpr, Select, Var, const, convert
 from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import broadcast_to, common_shape
-from relax_mlir.topi.ranks import Batch, Vector
+from relax_mlir.topi.ranks import AtLeastMatrix, Batch, Vector
 from relax_mlir.topi.sizes import (
     as_int,
     const_vector,
@@ -213,7 +214,7 @@ def strided_slice(
     """
     if any(isinstance(part, Tensor) for part in (begin, end, strides)):
         return _slice_by_tensors(a, begin, end, strides)
-    begins, ends, steps = listed(begin), listed(end), listed(strides)
+    begins, ends, steps = map(_terms, (begin, end, strides))
     parts = [*begins, *ends, *steps]
     if axes is not None and len(axes):
         places = [checked_axis(axis, a.ndim, "strided_slice") for axis in axes]
@@ -227,6 +228,11 @@ def strided_slice(
     if axes is not None and len(axes):
         return _symbolic_slice(a, begins, ends, steps, places, assume_inbound)
     return _clipped_slice(a, begins, ends, steps or [1] * len(begins))
+
+
+def _terms(values: Any) -> list[Any]:
+    """One number, or several; None stays where a slice is open."""
+    return [None if v is None else convert(v) for v in listed(values)]
 
 
 def _static_slice(
@@ -296,6 +302,11 @@ def _symbolic_slice(
 ) -> Tensor:
     shape = list(a.shape)
     runs: dict[int, tuple[Any, Any]] = {}
+    if not len(places) == len(begins) == len(ends) == len(steps):
+        raise ArgumentValueError(
+            f"strided_slice: expected {len(places)} begins, ends and strides, as there are "
+            f"axes, got {len(begins)}, {len(ends)} and {len(steps)}"
+        )
     for begin, end, step, place in zip(begins, ends, steps, places, strict=True):
         size = a.shape[place]
         first, last = convert(begin), convert(end)
@@ -324,6 +335,11 @@ def _clipped_slice(
 ) -> Tensor:
     """A slice of the first axes, of which begins are at most the last element."""
     count = len(begins)
+    if not count == len(ends) == len(steps) or count > a.ndim:
+        raise ArgumentValueError(
+            f"strided_slice: expected as many begins, ends and strides, up to {a.ndim}, "
+            f"got {count}, {len(ends)} and {len(steps)}"
+        )
     sizes = [
         _fresh_size(e)
         if _is_data(b, e, s)
@@ -493,7 +509,7 @@ def sparse_to_dense(
 
 
 def matrix_set_diag(
-    data: Tensor, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT"
+    data: AtLeastMatrix, diagonal: Tensor, k: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
     """Matrices with other elements on diagonals.
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from relax_mlir import te
 from relax_mlir.objects import functions
@@ -46,7 +45,8 @@ def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[Any]) -> Tensor:
         a, b: the tensors.
         axes: how many, the last of ``a`` and the first of ``b``; or those of each.
     """
-    if isinstance(axes, (int, np.integer)):
+    if not isinstance(axes, Sequence):
+        axes = operator.index(axes)
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise ValueError(
                 f"tensordot: expected at most {min(a.ndim, b.ndim)} axes, got {axes}"

@@ -114,7 +114,7 @@ def get_const_int(expr: Any) -> int:
     """
     value = as_int(expr)
     if value is None:
-        raise ValueError(f"expected a constant integer, got `{expr}`")
+        raise ValueError(f"expected a constant integer, got {shown(expr)}")
     return value
 
 

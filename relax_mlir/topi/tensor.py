@@ -22,7 +22,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
     Raises:
         ValueError: there is none.
     """
-    if not xs:
+    if len(xs) == 0:
         raise ValueError("elemwise_sum: expected at least one tensor")
 
     def element(indices: tuple[Any, ...]) -> Any:

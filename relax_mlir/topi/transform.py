@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from relax_mlir import te
+from relax_mlir.dialects.tensors import MAX_RANK
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod
@@ -15,6 +17,7 @@ from relax_mlir.objects.prim import PrimExpr, Select, const, convert
 from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import common_shape, element_of
+from relax_mlir.topi.ranks import AtLeastMatrix
 from relax_mlir.topi.sizes import (
     as_int,
     ceil_div,
@@ -80,6 +83,11 @@ def listed(values: Any) -> list[Any]:
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
     """``a`` with ``num_newaxis`` dimensions of size 1 before ``axis``."""
     place = checked_axis(axis, a.ndim + 1, "expand_dims")
+    if not 0 <= num_newaxis <= MAX_RANK - a.ndim:
+        raise ArgumentValueError(
+            f"expand_dims: `num_newaxis`: expected 0 to {MAX_RANK - a.ndim}, "
+            f"got {num_newaxis}"
+        )
     ones = [const(1, size.dtype) for size in a.shape[:1] or (const(1),)] * num_newaxis
     sizes = (*a.shape[:place], *ones, *a.shape[place:])
 
@@ -446,12 +454,17 @@ def sliding_window(
     """Windows over the dimensions from ``axis`` on, as dimensions of their own."""
     place = checked_axis(axis, data.ndim, "sliding_window")
     windows, steps = listed(window_shape), listed(strides)
+    count = data.ndim - place
+    if len(windows) != count or len(steps) != count:
+        raise ArgumentValueError(
+            f"sliding_window: expected {count} sizes of a window and {count} strides, got "
+            f"{len(windows)} and {len(steps)}"
+        )
     triples = list(zip(data.shape[place:], windows, steps, strict=True))
     counts = [plain(indexdiv(size - w + s, s)) for size, w, s in triples]
     sizes = [*data.shape[:place], *counts, *windows]
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
-        count = len(steps)
         outer, inner = i[place : place + count], i[place + count :]
         moved = [o * s + w for o, s, w in zip(outer, steps, inner, strict=True)]
         return data(*i[:place], *moved)
@@ -459,7 +472,7 @@ def sliding_window(
     return elements(sizes, element, "T_sliding_window", INJECTIVE)
 
 
-def trilu(data: Tensor, k: Any, upper: bool) -> Tensor:
+def trilu(data: AtLeastMatrix, k: Any, upper: bool) -> Tensor:
     """The elements above a diagonal, or below it, and zeros elsewhere."""
     diagonal = prim.cast("int32", k)
     check = prim.LE if upper else prim.GE

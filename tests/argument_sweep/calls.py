@@ -7,17 +7,40 @@ import inspect
 import io
 import random
 import re
+import signal
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from relax_mlir import tir
 from tests.argument_sweep.judge import accident
-from tests.argument_sweep.values import fitting, hostile
+from tests.argument_sweep.values import PROGRAMS, fitting, hostile
 from tests.argument_sweep.ways_in import WayIn
 
-__all__ = ["Sweep", "shown"]
+__all__ = ["Sweep", "TookTooLong", "limited", "shown"]
 
 _MANY = 12  # values of a class that are kept
+_SECONDS = 20  # for a call
+
+
+class TookTooLong(BaseException):
+    """A call took longer than it may; no ``except Exception`` hides it."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `TookTooLong` where what is inside takes longer."""
+
+    def stop(*_: object) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def shown(value: Any, depth: int = 2) -> str:
@@ -29,7 +52,7 @@ def shown(value: Any, depth: int = 2) -> str:
         return f"{{{', '.join(f'{k!r}: {shown(v, depth - 1)}' for k, v in pairs)}}}"
     try:
         text = repr(value).replace("\n", " ")[:60]
-    except RuntimeError:
+    except Exception:  # of an object that was made wrongly
         text = "no text"
     return (
         text
@@ -61,21 +84,61 @@ class Sweep:
 
     def call(self, way: WayIn) -> None:
         """Call a way in once."""
+        if way.owner in tir.Schedule.__mro__:
+            self._schedule()
         args, named = self._arguments(way.function)
-        self.calls += 1
-        try:
-            with contextlib.redirect_stdout(io.StringIO()):
-                made = way.function(*args, **named)
-        except Exception as error:
-            if where := accident(error, way.name):
-                self.accidents.setdefault(
-                    where, f"{way.name}({shown(args)}, {shown(named)})"
-                )
-            return
-        self.good += 1
+        if way.owner is not None:
+            known = self._by_class[way.owner.__name__]
+            receivers = [v for v in known if isinstance(v, way.owner)]
+            if not receivers:
+                return
+            args[:1] = [self._rng.choice(receivers)]
+        made = self.attempt(way.name, way.function, args, named)
         for value in made if isinstance(made, (list, tuple)) else [made]:
             if type(value).__module__.startswith("relax_mlir"):
                 self._keep(value)
+
+    def attempt(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> Any:
+        """What a call returns; None if it raises, which is judged."""
+        self.calls += 1
+        try:
+            with contextlib.redirect_stdout(io.StringIO()), limited(_SECONDS):
+                made = function(*args, **named)
+        except TookTooLong:
+            self.accidents.setdefault(f"{name}: took longer than {_SECONDS} s", "")
+        except Exception as error:
+            if where := accident(error, name):
+                call = f"{name}({shown(args)}, {shown(named)})"
+                self.accidents.setdefault(where, call)
+        else:
+            self.good += 1
+            return made
+        return None
+
+    def value(self, annotation: str, rate: float) -> Any:
+        """An argument, which does not fit at a rate.
+
+        Args:
+            annotation: of its parameter.
+            rate: from 0 to 1.
+        """
+        if self._rng.random() < rate:
+            return self._rng.choice(self._hostile)
+        return self._fitting_one(annotation)
+
+    def _schedule(self) -> None:
+        """Let primitives be called on a new schedule, with its own blocks and loops."""
+        made = tir.Schedule(self._rng.choice(PROGRAMS))
+        blocks = made.get_child_blocks(made.get_block("root"))
+        self._by_class["Schedule"] = [made]
+        for name, found in (("BlockRV", blocks), ("LoopRV", _loops(made, blocks))):
+            self._by_class[name] = list(found)
 
     def _keep(self, value: Any) -> None:
         for kind in type(value).__mro__[:-1]:
@@ -124,6 +187,10 @@ class Sweep:
         if "None" in names and self._rng.random() < 0.15:
             return None
         return self._rng.choice(known)
+
+
+def _loops(schedule: tir.Schedule, blocks: Sequence[Any]) -> list[Any]:
+    return [loop for block in blocks for loop in schedule.get_loops(block)]
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import relax_mlir
 from relax_mlir import argument_types
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
+from tests.argument_sweep import values
 
 __all__ = ["accident"]
 
 _PACKAGE = Path(relax_mlir.__file__).parent
 _OWN = (str(_PACKAGE), str(_PACKAGE.parent / "dialects"))
 _BY_RUNTIME = re.compile(r"`[\w.]+`: ")  # what compiled code says of its arguments
+_PLACE = re.compile(r"`?[\w.<>]+`?(?:\(\))?: ")
 _BY_PYTHON = re.compile(r"([\w.<>]+)\(\) (?:takes|missing|got)")
 
 
@@ -24,7 +26,9 @@ def accident(error: Exception, name: str) -> str:
 
     Allowed are errors of ours, the `TypeError` or `ValueError` that a ``raise`` of the package
     raises, errors of the system that name a file, what Python says of a call with a wrong
-    number of arguments, and what has no frame of the package.
+    number of arguments, what a function of the caller raises, and what has no frame of the
+    package. Errors about arguments begin
+    with the name of a function.
 
     Args:
         name: what was called.
@@ -34,6 +38,8 @@ def accident(error: Exception, name: str) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename != argument_types.__file__ or _raises(frame)
     ]
+    if frames[-1].filename == values.__file__ and frames[-1].name != "__repr__":
+        return ""
     ours = [frame for frame in frames if frame.filename.startswith(_OWN)]
     if not ours or (isinstance(error, OSError) and error.filename is not None):
         return ""
@@ -43,12 +49,20 @@ def accident(error: Exception, name: str) -> str:
     is_said = frames[-1] is ours[-1] and _raises(frames[-1])
     is_said |= _BY_RUNTIME.match(str(error)) is not None
     is_ours = isinstance(error, RelaxError) or (
-        is_said and type(error) in (TypeError, ValueError, OSError)
+        is_said and type(error) in (TypeError, ValueError, OSError, ModuleNotFoundError)
     )
-    if is_ours and str(error).strip():
+    is_abstract = is_said and type(error) is NotImplementedError
+    if is_abstract or (is_ours and _says_where(error)):
         return ""
     place = ours[-1].filename.removeprefix(str(_PACKAGE.parent))
     return f"{place}:{ours[-1].lineno}: {type(error).__name__}: {error}"
+
+
+def _says_where(error: Exception) -> bool:
+    """Whether a message says something, and those on arguments begin with a name."""
+    text = str(error).strip()
+    is_on_argument = isinstance(error, (ArgumentTypeError, ArgumentValueError))
+    return bool(_PLACE.match(text) if is_on_argument else text)
 
 
 def _raises(frame: traceback.FrameSummary) -> bool:

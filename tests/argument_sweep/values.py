@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from relax_mlir.script import ir as I  # noqa: N812
 from relax_mlir.script import relax as R  # noqa: N812
 from relax_mlir.script import tir as T  # noqa: N812
 
-__all__ = ["fitting", "hostile"]
+__all__ = ["PROGRAMS", "fitting", "hostile", "model", "module"]
 
 
 class BadRepr:
@@ -72,7 +73,7 @@ def hostile() -> list[Any]:
         *(np.int64(3), np.int64(-1), np.float32(1.5), np.bool_(True), np.str_("x")),
         *(np.ones((2, 3), np.float32), np.array(3), np.zeros((0, 2)), np.ones(1)),
         *(np.array(["a"]), np.array([None]), np.ones((1,) * 5), np.datetime64("2020")),
-        *(np.dtype("float32"), n, n * 2, tir.const(1, "int32"), len, lambda *_: None),
+        *(np.dtype("float32"), n, n * 2, tir.const(1, "int32"), print, lambda *_: None),
         *(lambda *a, **_: a[0] if a else 0, relax.PrimValue(3), relax.Tuple([])),
         *(ValueError("x"), np, iter([1])),
     ]
@@ -134,10 +135,31 @@ class _Net(nn.Module):
         return nn.op.relu(self.fc(x))
 
 
-def _model() -> onnx.ModelProto:
+PROGRAMS = (_matmul, _chain)
+
+
+def module() -> relax_mlir.IRModule:
+    """A function of Relax, and a tensor program that it calls."""
+    return _Module.clone()
+
+
+def model() -> onnx.ModelProto:
+    """An ONNX model of one operator."""
     return onnx.parser.parse_model(
         '<ir_version: 10, opset_import: ["" : 21]>\n'
         "g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }"
+    )
+
+
+@functools.cache
+def _compiled() -> tuple[Any, ...]:
+    """What compiling gives, of each kind."""
+    built = relax.build(_Module, target="llvm", cache=False)
+    return (
+        relax_mlir.compile(model(), cache=False),
+        built,
+        relax.VirtualMachine(built, relax_mlir.cpu()),
+        relax_mlir.compile(_matmul, cache=False),
     )
 
 
@@ -153,7 +175,8 @@ def fitting() -> list[Any]:
     a = te.placeholder((8, 16), name="A")
     b = te.compute((8, 16), lambda x, y: a[x, y] * 2.0, name="B")
     store = tir.BufferStore(buffer, tir.const(1.0, "float32"), [i, i])
-    main = _Module["main"]
+    graph = module()  # methods change it
+    main = graph["main"]
     arrays = [np.ones(s, np.float32) for s in ((8, 16), (1, 3, 8, 8), (4,), ())]
     image = te.placeholder((1, 4, 8, 8), name="image")
     weight = te.placeholder((4, 4, 3, 3), name="weight")
@@ -170,13 +193,13 @@ def fitting() -> list[Any]:
         *(relax.TensorStructInfo((2, n), "float32"), relax.ObjectStructInfo()),
         relax.op.add(_tensor(2, 3), _tensor(2, 3)),
         *(
-            _Module,
+            graph,
             main,
             main.body,
             main.body.blocks[0],
             main.body.blocks[0].bindings[0],
         ),
-        *(_Module["double"], _matmul, _chain, _matmul.body),
+        *(graph["double"], _matmul, _chain, _matmul.body),
         *(n, i, n * 2 + 1, i + 3, tir.const(1, "int32"), tir.const(0.5, "float32")),
         *(buffer, store, tir.Evaluate(0), tir.IterVar((0, 16), i, 0), i < 3),
         tir.For(i, 0, 16, tir.ForKind.SERIAL, store),
@@ -193,7 +216,8 @@ def fitting() -> list[Any]:
         *(dlight.gpu.Fallback(), relax.transform.FuseOps(), relax.BlockBuilder()),
         *(nn.Linear(4, 3), _Net(), nn.Parameter((4, 3)), nn.op.relu),
         nn.spec.Tensor((2, 4), "float32"),
-        *(_model(), _model().SerializeToString(), *arrays, np.ones((2, 3), np.int64)),
+        *_compiled(),
+        *(model(), model().SerializeToString(), *arrays, np.ones((2, 3), np.int64)),
         *(
             relax_mlir.tvm.nd.array(arrays[0]),
             relax_mlir.cpu(),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 
 import relax_mlir
 
-__all__ = ["WayIn", "public_modules", "ways_in"]
+__all__ = ["OF_THE_PACKAGE", "WayIn", "public_modules", "ways_in"]
 
 # Packages whose names only this package uses. What users see of them has a name in others.
 _INTERNAL = (
@@ -20,13 +21,33 @@ _INTERNAL = (
     *("schedules", "stages", "testing", "tools"),
 )
 
+_OPERATORS = ("__call__",)
+
+# Methods that the package alone calls, on objects and with arguments that it has made.
+OF_THE_PACKAGE = {
+    "object.spell": "structural comparison calls it, with what it writes to",
+    "PrimExpr.key": "structural comparison calls it",
+    "PrimExpr.with_children": "traversal calls it, with as many terms as `children` gave",
+    "Pass.run": "a pipeline calls it, inside of the module's context; users call the pass",
+    "SameShapeConstraint.holds": "the matcher of graphs calls it, with what it has matched",
+    "Constraints.open": "`with` calls it",
+    "Constraints.close": "`with` calls it",
+}
+
 
 @dataclass(frozen=True)
 class WayIn:
-    """A public function, or a class whose constructor it is."""
+    """A public function, a class whose constructor it is, or a method.
+
+    Attributes:
+        name: with its module.
+        function: what is called.
+        owner: the class of a method's first argument.
+    """
 
     name: str
     function: Callable[..., Any]  # Any: of any signature
+    owner: type | None = None
 
 
 def public_modules() -> list[ModuleType]:
@@ -58,12 +79,37 @@ def ways_in() -> list[WayIn]:
     for module in public_modules():
         for name in getattr(module, "__all__", ()):
             value: Any = getattr(module, name)
-            if inspect.ismodule(value) or not callable(value):
+            if inspect.ismodule(value) or not callable(value) or _is_enum(value):
                 continue
             if _is_ours(value) and id(value) not in found:
                 place = f"{module.__name__.removeprefix('relax_mlir.')}.{name}"
                 found[id(value)] = WayIn(place, value)
-    return list(found.values())
+    classes = [w for w in found.values() if inspect.isclass(w.function)]
+    methods = [m for w in classes for m in _methods(w.name, w.function)]
+    once: dict[int, WayIn] = {}
+    for method in methods:
+        once.setdefault(id(method.function), method)
+    return [*found.values(), *once.values()]
+
+
+def _is_enum(value: object) -> bool:
+    """Whether it is an enumeration, whose constructor is Python's."""
+    return isinstance(value, enum.EnumMeta)
+
+
+def _methods(place: str, cls: Any) -> Iterator[WayIn]:
+    """The public methods that a class and its bases of the package define."""
+    for base in inspect.getmro(cls):
+        if not _is_ours(base):
+            continue
+        for name, value in vars(base).items():
+            is_public = not name.startswith("_") or name in _OPERATORS
+            if inspect.isfunction(value) and is_public and not _is_internal(base, name):
+                yield WayIn(f"{place}.{name}", value, base)
+
+
+def _is_internal(cls: type, name: str) -> bool:
+    return any(f"{base.__name__}.{name}" in OF_THE_PACKAGE for base in cls.__mro__)
 
 
 def _imported(name: str) -> ModuleType | None:

@@ -82,3 +82,30 @@ def test_shapes_are_passed_to_tensor_expressions_written_out() -> None:
         relax.BlockBuilder().call_te(
             lambda x, s: te.compute(s, lambda i: x[i]), X, shape
         )
+
+
+def test_a_scope_ends_once() -> None:
+    builder = relax.BlockBuilder()
+    builder.begin_scope()
+    builder.end_scope()
+    builder.end_scope()
+
+    with pytest.raises(BuilderError, match="`end_scope`: expected a `begin_scope`"):
+        builder.end_scope()
+    with pytest.raises(BuilderError, match="no block is open"):
+        builder.emit(relax.const(1.0))
+
+
+def test_modules_have_attributes_of_every_plain_type() -> None:
+    module = relax.BlockBuilder().get()
+
+    for value in (1, 1.5, True, "text", (1, 2.5), None):
+        assert module.with_attr("a", value).attrs["a"] == value
+
+
+def test_a_function_that_cannot_be_written_leaves_nothing() -> None:
+    builder = relax.BlockBuilder()
+
+    with pytest.raises(ValueError, match="UTF-8"):
+        builder.update_func("f", relax.ExternFunc("\ud800"))
+    assert not builder.get().function_names()

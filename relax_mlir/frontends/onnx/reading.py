@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs, numpy_helper
 
 from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.files import check_path_name
 from relax_mlir.frontends.onnx.graph import plain_domain
 from relax_mlir.frontends.onnx.weights import Weights
 
@@ -66,12 +67,13 @@ def read_model(source: ModelSource) -> Model:
 
 def _read_file(path: Path) -> bytes:
     try:
+        check_path_name(path)
         is_file = stat.S_ISREG(path.stat().st_mode)
         data = path.read_bytes() if is_file else b""  # a pipe would never end
     except FileNotFoundError:
         raise ModelError(f"{path}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: cannot be read: {error}.") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
     if not is_file:
         raise ModelError(f"{path}: not a regular file.")
     return data

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import UnsupportedArgumentError, shown
+from relax_mlir.errors import ArgumentValueError, UnsupportedArgumentError, shown
 from relax_mlir.nn.tensor import Tensor, get_default_dtype, wrap_nested
-from relax_mlir.objects.argument_checks import integer_of
+from relax_mlir.objects.argument_checks import integer_of, sequence_of
 from relax_mlir.objects.expr import Expr, const
 from relax_mlir.objects.prim.terms import Terms
 from relax_mlir.relax import op
@@ -162,6 +162,12 @@ def conv1d_transpose(
     return _biased(value, bias, "NCW", name)
 
 
+def _listed(values: Any, where: str) -> list[int]:
+    """One integer, or several, as a list."""
+    several = values if isinstance(values, Iterable) else [values]
+    return [integer_of(v, where) for v in sequence_of(several, where, "integers")]
+
+
 def _scale_and_shift(
     weight: Tensor | None, bias: Tensor | None, shape: Sequence[int], dtype: str
 ) -> tuple[Expr, Expr]:
@@ -169,8 +175,13 @@ def _scale_and_shift(
     shape = [integer_of(size, "`normalized_shape`") for size in shape]
     if any(size < 0 for size in shape):
         raise ValueError(f"`normalized_shape`: expected sizes from 0 up, got {shape}")
-    scale = const(np.ones(shape), dtype) if weight is None else weight.as_expr()
-    shift = const(np.zeros(shape), dtype) if bias is None else bias.as_expr()
+    try:
+        scale = const(np.ones(shape), dtype) if weight is None else weight.as_expr()
+        shift = const(np.zeros(shape), dtype) if bias is None else bias.as_expr()
+    except (MemoryError, ValueError) as error:
+        raise ArgumentValueError(
+            f"`normalized_shape`: no weight of shape {shape} and {dtype}: {error}"
+        ) from error
     return scale, shift
 
 
@@ -192,8 +203,7 @@ def layer_norm(
         eps: what is added to the variance.
         name: what the graph calls it.
     """
-    is_one = isinstance(normalized_shape, int)
-    shape = [normalized_shape] if is_one else list(normalized_shape)
+    shape = _listed(normalized_shape, "layer_norm: `normalized_shape`")
     scale, shift = _scale_and_shift(weight, bias, shape, x.dtype)
     axes = list(range(-len(shape), 0))
     value = op.nn.layer_norm(x.as_expr(), scale, shift, axes=axes, epsilon=eps)
@@ -208,7 +218,7 @@ def rms_norm(
     name: str = "rms_norm",
 ) -> Tensor:
     """The tensor, divided by the root of the mean of squares along axes, then scaled."""
-    listed = [axes] if isinstance(axes, int) else list(axes)
+    listed = _listed(axes, "rms_norm: `axes`")
     value = op.nn.rms_norm(x.as_expr(), weight.as_expr(), listed, epsilon)
     return wrap_nested(value, name)
 
@@ -235,6 +245,11 @@ def group_norm(
         axes: the other dimensions of a group; all behind the second if none are given.
         name: what the graph calls it.
     """
+    if not -x.ndim <= channel_axis < x.ndim:
+        raise ArgumentValueError(
+            f"group_norm: `channel_axis`: expected {-x.ndim} to {x.ndim - 1}, "
+            f"got {channel_axis}"
+        )
     channels = [x.shape[channel_axis]]
     scale, shift = _scale_and_shift(weight, bias, channels, x.dtype)
     listed = list(range(2, x.ndim)) if axes is None else list(axes)

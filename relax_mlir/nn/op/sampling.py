@@ -134,6 +134,11 @@ def _rows(prob: Tensor, uniform_sample: Tensor, rows: Tensor | None) -> Tensor:
                 f"got {rows.shape}"
             )
         return rows
+    if not numbers or not prob.ndim:
+        raise MismatchError(
+            "uniform_sample: expected one number per row of prob, got tensors of rank "
+            f"{len(numbers)} and {prob.ndim}"
+        )
     count = numbers[0]
     if not structural_equal(prob.shape[0], count):
         raise MismatchError(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from relax_mlir.objects.argument_checks import mapping_of
+from relax_mlir.argument_types import checked
+from relax_mlir.errors import UnknownAttributeError, UnknownNameError, near_misses
+from relax_mlir.objects.argument_checks import integer_of, mapping_of
 
 __all__ = ["Attrs"]
 
@@ -21,8 +23,10 @@ class Attrs(Mapping[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:
-            known = ", ".join(self.__dict__.get("_values", ()))
-            raise AttributeError(f"no attribute `{name}`: expected one of {known}")
+            known = ", ".join(map(str, self.__dict__.get("_values", ())))
+            raise UnknownAttributeError(
+                f"no attribute `{name}`: expected one of {known or 'none'}"
+            )
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -31,13 +35,33 @@ class Attrs(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    @checked
     def get_str(self, name: str) -> str:
-        """An attribute that is a string."""
-        return str(self._values[name])
+        """An attribute that is a string.
 
+        Raises:
+            UnknownNameError: there is none of this name.
+        """
+        return str(self._found("get_str", name))
+
+    @checked
     def get_int(self, name: str) -> int:
-        """An attribute that is an integer."""
-        return int(self._values[name])
+        """An attribute that is an integer.
+
+        Raises:
+            UnknownNameError: there is none of this name.
+            TypeError: it is no integer.
+        """
+        return integer_of(self._found("get_int", name), f"Attrs.get_int: `{name}`")
+
+    def _found(self, where: str, name: str) -> Any:
+        if name not in self._values:
+            known = [str(n) for n in self._values]
+            raise UnknownNameError(
+                f"Attrs.{where}: no attribute `{name}`: expected one of "
+                f"{', '.join(known) or 'none'}.{near_misses(name, known)}"
+            )
+        return self._values[name]
 
     def __repr__(self) -> str:
         return repr(self._values)

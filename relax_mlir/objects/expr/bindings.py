@@ -38,8 +38,8 @@ class VarBinding(Binding):
     """``var = value``."""
 
     def __init__(self, var: Var, value: Expr, span: object = None) -> None:
-        self.var = var
-        self.value = value
+        self.var = instance_of(var, Var, "VarBinding: `var`", "a variable")
+        self.value = instance_of(value, Expr, "VarBinding: `value`", "an expression")
 
 
 class MatchCast(Binding):
@@ -48,8 +48,8 @@ class MatchCast(Binding):
     def __init__(
         self, var: Var, value: Expr, struct_info: Any, span: object = None
     ) -> None:
-        self.var = var
-        self.value = value
+        self.var = instance_of(var, Var, "MatchCast: `var`", "a variable")
+        self.value = instance_of(value, Expr, "MatchCast: `value`", "an expression")
         self.struct_info: StructInfo = given_info(struct_info)
 
     @property
@@ -64,6 +64,10 @@ class BindingBlock(Printed):
     def __init__(self, bindings: Sequence[Binding], span: object = None) -> None:
         self.bindings: tuple[Binding, ...]
         self.bindings = sequence_of(bindings, type(self).__name__, "bindings")
+        for binding in self.bindings:
+            instance_of(
+                binding, Binding, f"{type(self).__name__}: `bindings`", "bindings"
+            )
 
 
 class DataflowBlock(BindingBlock):
@@ -82,6 +86,8 @@ class SeqExpr(Expr):
         self, blocks: Sequence[BindingBlock], body: Expr, span: object = None
     ) -> None:
         self.blocks = sequence_of(blocks, "SeqExpr: `blocks`", "blocks")
+        for block in self.blocks:
+            instance_of(block, BindingBlock, "SeqExpr: `blocks`", "blocks of bindings")
         self.body = instance_of(body, Expr, "SeqExpr: `body`", "an expression")
 
     def struct_info_or_none(self) -> StructInfo | None:

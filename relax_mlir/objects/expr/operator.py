@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.argument_types import checked
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.struct_info import FuncStructInfo
 
@@ -20,7 +22,7 @@ class Op(Expr):
     _all: dict[str, Op] = {}  # noqa: RUF012  it is the registry
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = instance_of(name, str, "Op: `name`", "a string")
         self._struct_info = FuncStructInfo.opaque_func(purity=True)
         self._attrs: dict[str, Any] = {}  # Any: as many types as attributes
 
@@ -37,20 +39,24 @@ class Op(Expr):
 
         return sorted(operator_names())
 
+    @checked
     def get_attr(self, name: str) -> Any:
         """What is registered of the operator under this name; None for nothing."""
         from relax_mlir.objects.operators import own_attr
 
         return self._attrs[name] if name in self._attrs else own_attr(self, name)
 
+    @checked
     def has_attr(self, name: str) -> bool:
         """Whether something is registered of the operator under this name."""
         return name in self._attrs
 
+    @checked
     def set_attr(self, name: str, value: Any, plevel: int = 10) -> None:
         """Register something of the operator, in place of what was registered."""
         self._attrs[name] = value
 
+    @checked
     def reset_attr(self, name: str) -> None:
         """Forget what is registered of the operator under this name."""
         self._attrs.pop(name, None)

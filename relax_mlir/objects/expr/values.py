@@ -10,7 +10,12 @@ import numpy as np
 
 from relax_mlir.errors import MissingElementError, shown
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
+from relax_mlir.objects.argument_checks import (
+    dtype_text,
+    instance_of,
+    integer_of,
+    sequence_of,
+)
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.struct_info import (
@@ -54,7 +59,14 @@ class Constant(Expr):
 
     def __init__(self, data: Any, struct_info: Any = None, span: object = None) -> None:
         array = data.numpy() if hasattr(data, "numpy") else data
-        self.array = np.asarray(array)
+        try:
+            self.array = np.asarray(array)
+        except (TypeError, ValueError):  # nested lists of several lengths
+            self.array = np.array(None)
+        if self.array.dtype.kind not in "biufcV":
+            raise TypeError(
+                f"Constant: expected an array of numbers, got {shown(data)}"
+            )
         own = TensorStructInfo(self.array.shape, self.array.dtype.name)
         self._struct_info = own if struct_info is None else struct_info
 
@@ -92,7 +104,7 @@ class StringImm(Expr):
     """A string as a value."""
 
     def __init__(self, value: str, span: object = None) -> None:
-        self.value = value
+        self.value = instance_of(value, str, "StringImm: `value`", "a string")
         self._struct_info = ObjectStructInfo()
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +120,7 @@ class DataTypeImm(Expr):
     """An element type as a value."""
 
     def __init__(self, value: str, span: object = None) -> None:
-        self.value = str(value)
+        self.value = dtype_text(value, "DataTypeImm: `value`")
         self._struct_info = ObjectStructInfo()
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +135,10 @@ class Tuple(Expr):
 
     def __init__(self, fields: Any, span: object = None) -> None:
         listed = sequence_of(fields, "Tuple", "expressions")
-        self.fields: tuple[Expr, ...] = tuple(map(convert, listed))
+        try:
+            self.fields: tuple[Expr, ...] = tuple(map(convert, listed))
+        except RecursionError:
+            raise TypeError("Tuple: nested too deeply, or holds itself") from None
 
     def struct_info_or_none(self) -> StructInfo | None:
         known = [f.struct_info_or_none() for f in self.fields]
@@ -185,7 +200,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if array.dtype.kind not in "biufV":
         raise ValueError(f"expected numbers, got {shown(value)}")
     if dtype is not None:
-        name = str(getattr(dtype, "name", dtype))
+        name = dtype_text(getattr(dtype, "name", dtype), "const: `dtype`")
         try:
             array = array.astype(getattr(ml_dtypes, name, None) or name)
         except (OverflowError, TypeError, ValueError) as error:

@@ -126,7 +126,8 @@ class ExternFunc(Expr):
         span: object = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.global_symbol = global_symbol
+        where = "ExternFunc: `global_symbol`"
+        self.global_symbol = instance_of(global_symbol, str, where, "a string")
         self.attrs: Mapping[str, Any] = mapping_of(attrs, "ExternFunc: `attrs`")
         is_open = struct_info is None
         self._struct_info = (

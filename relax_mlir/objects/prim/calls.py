@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.argument_checks import dtype_text, instance_of, sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 
@@ -30,7 +30,7 @@ class Call(PrimExpr):
             name or getattr(op, "name", None), str, "T.Call: `op`", "an operator"
         )
         self.is_subroutine = hasattr(op, "name_hint")
-        self.dtype = str(dtype)
+        self.dtype = dtype_text(dtype, "T.Call: `dtype`")
         self.op_name = name.removeprefix("tir.").removeprefix("tirx.")
         self.args = tuple(map(convert, sequence_of(args, "T.Call: `args`", "terms")))
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from relax_mlir.errors import OperatorError, shown
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
 
 __all__ = ["FloatImm", "IntImm", "StringImm", "convert", "type_name"]
@@ -103,7 +104,7 @@ class StringImm(PrimExpr):
 
     def __init__(self, value: str, span: object = None) -> None:
         self.dtype = "handle"
-        self.value = value
+        self.value = instance_of(value, str, "StringImm: `value`", "a string")
 
     def key(self) -> tuple[object, ...]:
         return (self.value,)

@@ -10,6 +10,7 @@ import numpy as np
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.errors import OperatorError
+from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.prim.constants import (
     FloatImm,
     IntImm,
@@ -87,7 +88,7 @@ def const(value: Any, dtype: str | None = None, span: object = None) -> PrimExpr
         return FloatImm("float64", value)  # elsewhere it is Python's float
     if dtype is None:
         return convert(value)
-    name = str(dtype)
+    name = dtype_text(dtype, "const: `dtype`")
     if element_type(name) != name:
         return Broadcast(const(value, element_type(name)), lanes_of(name))
     if name.startswith(("int", "uint", "bool")):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from relax_mlir.errors import OperatorError, shown
+from relax_mlir.objects.argument_checks import dtype_of
 from relax_mlir.objects.prim.scripted import Scripted
 
 __all__ = ["NUMBERS", "PrimExpr"]
@@ -49,10 +50,14 @@ class PrimExpr(Scripted):
         return isinstance(other, PrimExpr) and structurally_equal(self, other)
 
     def astype(self, dtype: str, span: object = None) -> PrimExpr:
-        """The value in another type."""
+        """The value in another type.
+
+        Raises:
+            TypeError: ``dtype`` is none.
+        """
         from relax_mlir.objects.prim.conversion import cast
 
-        return cast(dtype, self)
+        return cast(dtype_of(dtype, "astype: `dtype`"), self)
 
     @property
     def is_integer(self) -> bool:

@@ -51,6 +51,8 @@ class BinaryExpr(PrimExpr):
     is_comparison: ClassVar[bool] = False
 
     def __init__(self, a: Any, b: Any, span: object = None) -> None:
+        if not self.symbol and type(self) is BinaryExpr:
+            raise TypeError("BinaryExpr: expected an operation, such as `tir.Add`")
         self.a, self.b = matched(a, b)
         truth = with_lanes("bool", self.a.dtype)
         self.dtype = truth if self.is_comparison else self.a.dtype

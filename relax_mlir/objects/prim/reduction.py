@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from relax_mlir.objects.argument_checks import integer_of, sequence_of
+from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.scripted import Scripted
@@ -29,6 +29,9 @@ class CommReducer(Scripted):
         combine: Callable[[Sequence[PrimExpr], Sequence[PrimExpr]], list[PrimExpr]],
         identity: Callable[[Sequence[str]], list[PrimExpr]],
     ) -> None:
+        for what, given in (("combine", combine), ("identity", identity)):
+            where = f"CommReducer: `{what}`"
+            instance_of(given, Callable, where, "a function")  # pyright: ignore[reportArgumentType]
         self.name = name
         self.combine = combine
         self.identity = identity

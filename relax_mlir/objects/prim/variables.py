@@ -33,7 +33,7 @@ class Var(PrimExpr):
     def __init__(
         self, name: str = "", dtype: Any = "int32", span: object = None
     ) -> None:
-        self.name = name
+        self.name = instance_of(name, str, "tir.Var: `name`", "a string")
         self.dtype = type_name(getattr(dtype, "dtype", dtype))
 
     @property

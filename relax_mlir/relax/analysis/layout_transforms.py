@@ -43,7 +43,7 @@ def suggest_layout_transforms(
         AssertionError: a layout is neither a map nor a function.
         IRError: the layouts do not fit the parameters.
     """
-    if not write_buffer_transforms:
+    if len(write_buffer_transforms) == 0:
         return {}
     reader, body = func.read()
     count = len(write_buffer_transforms)

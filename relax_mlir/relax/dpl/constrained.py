@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_mlir.errors import MissingElementError, shown
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import StructInfo, TensorStructInfo
@@ -30,7 +31,9 @@ class StructInfoPattern(DFPattern):
     def __init__(self, pattern: DFPattern, struct_info: Any) -> None:
         self.pattern = pattern
         proxy = getattr(struct_info, "as_struct_info", None)
-        self.struct_info: StructInfo = struct_info if proxy is None else proxy()
+        given = struct_info if proxy is None else proxy()
+        where = "StructInfoPattern: `struct_info`"
+        self.struct_info = instance_of(given, StructInfo, where, "a struct info")
 
     def matches(self, expr: Expr, matcher: Matcher) -> bool:
         if not matcher.visit(self.pattern, expr):

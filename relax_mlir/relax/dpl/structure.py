@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from relax_mlir.errors import MissingElementError
@@ -117,7 +117,7 @@ class DFPattern(_Chainable):
     def __invert__(self) -> NotPattern:
         return NotPattern(self)
 
-    def optional(self, make: Any) -> OrPattern:
+    def optional(self, make: Callable[[DFPattern], DFPattern]) -> OrPattern:
         """It, or what ``make`` builds around it."""
         return OrPattern(self, make(self))
 
@@ -181,6 +181,8 @@ class PatternSeq(_Chainable):
 
     def __init__(self, patterns: Sequence[DFPattern], only_use: bool = False) -> None:
         self.patterns = list(patterns)
+        if not self.patterns:
+            raise ValueError("PatternSeq: `patterns`: expected at least one pattern")
         self._edges = [Edge(only=only_use)] * (len(self.patterns) - 1)
 
     def _chain(self) -> PatternSeq:

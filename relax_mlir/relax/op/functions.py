@@ -139,7 +139,10 @@ def _plain(value: Any, *, keeps_types: bool) -> Any:
         return _plain(value.value, keeps_types=keeps_types)
     if isinstance(value, (ShapeExpr, list, tuple)):
         parts = value.values if isinstance(value, ShapeExpr) else value
-        return tuple(_plain(part, keeps_types=keeps_types) for part in parts)
+        try:
+            return tuple(_plain(part, keeps_types=keeps_types) for part in parts)
+        except RecursionError:
+            raise TypeError("attribute: nested too deeply, or holds itself") from None
     if isinstance(value, (prim.IntImm, prim.FloatImm)):
         return typed_number(value) if keeps_types else value.value
     if isinstance(value, np.generic) and not keeps_types:

@@ -67,7 +67,7 @@ def layout_transform(
     if any(s is not None and not _is_empty(s) for s in separators):
         raise ValueError(
             "`relax.layout_transform`: expected no axis separators, got "
-            f"{axis_separators} and {input_axis_separators}"
+            f"{shown(axis_separators)} and {shown(input_axis_separators)}"
         )
     if not isinstance(index_map, str):
         is_map = isinstance(index_map, IndexMap)

@@ -196,7 +196,8 @@ def DeadCodeElimination(entry_functions: list[str] | None = None) -> Pass:  # no
     Args:
         entry_functions: what is called from outside, beside all public functions.
     """
-    return _DeadCodeElimination(tuple(entry_functions or ()))
+    listed = () if entry_functions is None else tuple(entry_functions)
+    return _DeadCodeElimination(listed)
 
 
 def Normalize() -> Pass:  # noqa: N802  Relax's name

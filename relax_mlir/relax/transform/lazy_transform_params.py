@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     Binding,
@@ -106,8 +107,13 @@ class LazyTransformParams(Pass):
         return Call(ExternFunc(self.fget_item), args, None, [ObjectStructInfo()])
 
     def store(self, number: int, value: Expr) -> Call:
-        """The call that stores a result."""
-        assert self.fset_item is not None
+        """The call that stores a result.
+
+        Raises:
+            PassError: ``fset_item`` is not given.
+        """
+        if self.fset_item is None:
+            raise PassError("`LazyTransformParams`: expected `fset_item`, got None")
         args = [*self.set_params, PrimValue(number), value]
         return Call(ExternFunc(self.fset_item), args, None, [ObjectStructInfo()])
 

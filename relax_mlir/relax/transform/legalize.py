@@ -45,9 +45,8 @@ def LegalizeOps(  # noqa: N802  Relax's name
     """
     rules = {**Op.with_attr("FLegalize"), **(customize_legalize_map or {})}
     given_up = (op for op in RULES if op not in rules)
-    skipped = tuple(
-        str(getattr(op, "name", op)) for op in (*(skip_ops or ()), *given_up)
-    )
+    left = () if skip_ops is None else skip_ops
+    skipped = tuple(str(getattr(op, "name", op)) for op in (*left, *given_up))
     wanted = {op: rule for op, rule in rules.items() if op not in skipped}
     return Legalize(
         keep_views=False,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import RunError
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
 from relax_mlir.relax.vm.host_program import HostFunction, HostProgram
@@ -83,7 +84,10 @@ def save(
         "host": host.program.to_json(),
     }
     constants = {**host.constants, **(source.constants() if source else {})}
-    manifest = json.loads(json.dumps(manifest))
+    try:
+        manifest = json.loads(json.dumps(manifest))
+    except TypeError as error:  # of an executable that was made by hand
+        raise RunError(f"save: the executable cannot be written: {error}") from error
     manifest["digest"] = _digest(manifest)
     members = {
         **{f"codes/{n}": c.executable for n, c in executable.codes.items()},

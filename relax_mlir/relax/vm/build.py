@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from mlir import ir
 
@@ -78,9 +78,7 @@ def build(
 
         mod = BindParams("main", dict(params))(mod)
     mod = _with_checks(mod, "none")
-    for pipeline in (_named(relax_pipeline), tir_pipeline):
-        if callable(pipeline):
-            mod = pipeline(mod)
+    mod = _changed(mod, relax_pipeline, tir_pipeline)
     chosen = str(target or Target.current() or "cpu")
     return _Build(mod, {"target": chosen, "threads": threads, "cache": cache}).run()
 
@@ -95,9 +93,7 @@ def compile_any(
 ) -> CompiledModel | VMExecutable | KernelModule:
     """Compile a module in the form that it allows; see :func:`relax_mlir.compile`."""
     mod = _with_checks(mod, options.get("checks", "none"))
-    for pipeline in (_named(relax_pipeline), tir_pipeline):
-        if callable(pipeline):
-            mod = cast("IRModule", pipeline(mod))
+    mod = _changed(mod, relax_pipeline, tir_pipeline)
     if _has_programs_alone(mod):
         return compile_kernels(mod, options)
     entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
@@ -258,6 +254,25 @@ def native_entries(mod: IRModule) -> list[IRModule]:
     native = Native(mod)
     entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
     return [_with_entry(mod, name) for name in entries if native.takes(name)]
+
+
+def _changed(mod: IRModule, relax_pipeline: Any, tir_pipeline: Any) -> IRModule:
+    """What the passes that run first make of a module.
+
+    Raises:
+        TypeError: one gives no module.
+    """
+    pipelines = {"relax_pipeline": _named(relax_pipeline), "tir_pipeline": tir_pipeline}
+    for name, pipeline in pipelines.items():
+        if callable(pipeline):
+            made = pipeline(mod)
+            if not isinstance(made, IRModule):
+                kind = type(made).__name__
+                raise TypeError(
+                    f"`{name}`: expected it to give an IRModule, got {kind}"
+                )
+            mod = made
+    return mod
 
 
 def _named(pipeline: Any) -> Any:  # Any: a name, a pass, or nothing

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import near_misses
+from relax_mlir.errors import UnknownAttributeError, near_misses
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TupleStructInfo,
@@ -245,9 +245,9 @@ class VMExecutable:
         """
         if name not in self._functions:
             known = self._functions
-            raise AttributeError(
+            raise UnknownAttributeError(
                 f"executable has no function `{name}`: expected one of "
-                f"{', '.join(known)}.{near_misses(name, known)}"
+                f"{', '.join(known) or 'none'}.{near_misses(name, known)}"
             )
         return self._functions[name]
 

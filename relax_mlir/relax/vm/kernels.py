@@ -16,6 +16,7 @@ from relax_mlir.errors import (
     PassError,
     RelaxError,
     RunError,
+    UnknownAttributeError,
     UnsupportedError,
     near_misses,
 )
@@ -234,6 +235,8 @@ class KernelModule:
     @property
     def entry_name(self) -> str:
         """Which program a call of the module calls."""
+        if not self._kernels:
+            raise UnknownAttributeError("module has no function: expected one to call")
         return "main" if "main" in self._kernels else next(iter(self._kernels))
 
     @property
@@ -251,8 +254,9 @@ class KernelModule:
             return self.entry_func
         if name not in self._kernels:
             known = self._kernels
-            raise AttributeError(
-                f"module has no function `{name}`: expected one of {', '.join(known)}."
+            raise UnknownAttributeError(
+                f"module has no function `{name}`: expected one of "
+                f"{', '.join(known) or 'none'}."
                 f"{near_misses(name, known)}"
             )
         return self._kernels[name]

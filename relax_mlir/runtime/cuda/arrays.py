@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import UnknownAttributeError
 from relax_mlir.runtime.cuda.devices import Device, Event
 from relax_mlir.runtime.cuda.dlpack import CUDA, CUDA_MANAGED, Borrowed, Bytes, capsule
 from relax_mlir.runtime.cuda.memory import Memory, Pool, are_past, free_after
@@ -326,7 +327,7 @@ class DeviceArray:
     def __cuda_array_interface__(self) -> dict[str, Any]:  # Any: as it is specified
         typestr = element_type(self.dtype).str
         if typestr[1] == "V":
-            raise AttributeError(f"element type `{self.dtype}` needs DLPack")
+            raise UnknownAttributeError(f"element type `{self.dtype}` needs DLPack")
         self._pool = None  # from now on others use it, of which nobody tells
         with self.device.current():
             self.let_wait(0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects.dims import Dim
@@ -141,7 +143,9 @@ class ScheduleBase:
 
     def seed(self, seed: int) -> None:
         """Begin a new sequence of random numbers; -1 for any."""
-        self._seed = random.SystemRandom().randrange(1, 1 << 31) if seed == -1 else seed
+        number = operator.index(seed)
+        is_any = number == -1
+        self._seed = random.SystemRandom().randrange(1, 1 << 31) if is_any else number
         self._random = random.Random(self._seed)
 
     def fork_seed(self) -> int:
@@ -173,7 +177,7 @@ class ScheduleBase:
             return self._sref(rand_var_or_stmt)
         return self.state.get_sref(rand_var_or_stmt)
 
-    def remove_rv(self, rand_var: Any) -> None:
+    def remove_rv(self, rand_var: BlockRV | LoopRV | prim.PrimExpr) -> None:
         """Forget a variable."""
         self._values.pop(rand_var, None)
 
@@ -192,7 +196,7 @@ class ScheduleBase:
         Raises:
             IndexError: this schedule did not sample it.
         """
-        if isinstance(value, (int, prim.IntImm)):
+        if isinstance(value, (int, np.integer, prim.IntImm)):
             return int(value)
         if isinstance(value, prim.Var):
             found = self._values.get(value)
@@ -202,7 +206,9 @@ class ScheduleBase:
         if isinstance(value, prim.PrimExpr):
             used = {t for t in prim.post_order(value) if isinstance(t, prim.Var)}
             known = {t: self.number(t) for t in used}
-            return int(prim.substitute(value, known))  # pyright: ignore[reportArgumentType]
+            found = prim.substitute(value, known)
+            if isinstance(found, prim.IntImm):
+                return found.value
         raise TypeError(f"schedule: expected a number, got {shown(value)}")
 
     def size(self, value: Any) -> Dim:

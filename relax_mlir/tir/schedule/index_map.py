@@ -15,6 +15,7 @@ import numpy as np
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.expression_evaluator import ExpressionEvaluator
 from relax_mlir.objects.prim import PrimExpr, Range, Var
@@ -143,7 +144,16 @@ class IndexMap:
     def map_indices(
         self, indices: Sequence[Any], analyzer: object = None
     ) -> list[PrimExpr]:
-        """The new indices of an element."""
+        """The new indices of an element.
+
+        Raises:
+            ArgumentValueError: it has another number of indices.
+        """
+        expected = len(self.initial_indices)
+        if len(indices) != expected:
+            raise ArgumentValueError(
+                f"IndexMap.map_indices: `indices`: expected {expected}, got {len(indices)}"
+            )
         values = dict(zip(self.initial_indices, indices, strict=True))
         return [simplify_term(prim.substitute(f, values)) for f in self.final_indices]
 
@@ -158,6 +168,11 @@ class IndexMap:
     def shape_dims(self, shape: Sequence[Dim], symbols: Symbols) -> list[Dim]:
         """The new shape, as sizes."""
         names, final = self.dims(symbols)
+        if len(shape) != len(names):
+            raise ArgumentValueError(
+                f"IndexMap.map_shape: `shape`: expected {len(names)} sizes, "
+                f"got {len(shape)}"
+            )
         sizes = dict(zip(names, shape, strict=True))
         reached = [_extent(f, sizes) for f in final]
         for low in (_run(f, sizes)[0].low for f in final):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.tir.schedule.buffer_access import Ranges
 from relax_mlir.tir.schedule.index_map import IndexMap
 from relax_mlir.tir.schedule.instruction import (
@@ -35,7 +36,10 @@ class Trace:
         insts: Iterable[Instruction] = (),
         decisions: Mapping[Instruction, Any] | None = None,
     ) -> None:
-        self.insts: list[Instruction] = list(insts)
+        self.insts = [
+            instance_of(i, Instruction, "Trace: `insts`", "instructions")
+            for i in sequence_of(insts, "Trace: `insts`", "instructions")
+        ]
         self.decisions: dict[Instruction, Any] = dict(decisions or {})
 
     def get_decision(self, inst: Instruction) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.errors import shown
 from relax_mlir.objects.prim.terms import Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn.padding import dilate, get_pad_tuple_generic, pad
@@ -23,7 +24,12 @@ __all__ = [
 
 
 def _listed(values: Any, rank: int) -> list[Any]:
-    return list(values) if isinstance(values, (tuple, list)) else [values] * rank
+    found = list(values) if isinstance(values, (tuple, list)) else [values] * rank
+    if len(found) != rank:
+        raise ValueError(
+            f"conv_transpose: expected {rank} numbers, got {shown(values)}"
+        )
+    return found
 
 
 def _prepared(

@@ -9,7 +9,7 @@ from relax_mlir.objects import functions
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.te import Tensor
-from relax_mlir.topi.ranks import Batch, Vector
+from relax_mlir.topi.ranks import Batch, Picture, Vector
 from relax_mlir.topi.sizes import is_one, may_be_same
 from relax_mlir.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
 from relax_mlir.topi.transform import checked_axis
@@ -107,7 +107,7 @@ def bias_add(data: Batch, bias: Vector, axis: int = 1) -> Tensor:
     return te.compute(data.shape, element, "T_add", BROADCAST)
 
 
-def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:  # noqa: N803  TVM's names
+def scale_shift_nchw(Input: Picture, Scale: Vector, Shift: Vector) -> Tensor:  # noqa: N803  TVM's names
     """Every element times a number of its channel, and one added."""
     return te.compute(
         Input.shape,
@@ -117,7 +117,7 @@ def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:  # 
     )
 
 
-def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:  # noqa: N803
+def scale_shift_nhwc(Input: Picture, Scale: Vector, Shift: Vector) -> Tensor:  # noqa: N803
     """Every element times a number of its channel, and one added; channels last."""
     return te.compute(
         Input.shape,

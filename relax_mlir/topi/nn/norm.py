@@ -164,6 +164,7 @@ def instance_norm(
     epsilon: float = 1e-5,
 ) -> Tensor:
     """Every image normalised by itself, scaled and moved by numbers of its channel."""
+    channel_axis = checked_axis(channel_axis, data.ndim, "instance_norm")
     axes = real_axes(data.ndim, axis)
     sums = _moments(data, axes, data.op.name)
     count = _count(data, axes, _wide(data.dtype))

@@ -9,7 +9,7 @@ from relax_mlir import te
 from relax_mlir.errors import shown
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod
-from relax_mlir.objects.prim import PrimExpr, const
+from relax_mlir.objects.prim import PrimExpr, const, convert
 from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.sizes import elements, equal_const_int, plain
@@ -40,14 +40,14 @@ def get_padded_shape(
     Raises:
         ValueError: there is not one number for every dimension.
     """
-    after = pad_after or pad_before
+    after = pad_before if pad_after is None else pad_after
     for name, given in (("pad_before", pad_before), ("pad_after", after)):
         if len(given) != data.ndim:
             raise ValueError(
                 f"{name}: expected {data.ndim} numbers for `{data.name}`, got {len(given)}"
             )
     return tuple(
-        plain(size + low + high)
+        plain(size + convert(low) + convert(high))
         for size, low, high in zip(data.shape, pad_before, after, strict=True)
     )
 

@@ -12,6 +12,7 @@ from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.regions import VisionRoiAlignOp, VisionRoiPoolOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.errors import OperatorError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.prim import IntImm, PrimExpr
 from relax_mlir.passes.relax.legalize import emit_program
@@ -106,8 +107,11 @@ def _computed(
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         types = [_type(tensor, known) for tensor in inputs]
         holder = func.FuncOp("holder", ir.FunctionType.get(types, []))
-        with ir.InsertionPoint(holder.add_entry_block()):
-            made = op(*holder.arguments, **op.normalize_arguments(**attrs))
+        try:
+            with ir.InsertionPoint(holder.add_entry_block()):
+                made = op(*holder.arguments, **op.normalize_arguments(**attrs))
+        except ValueError as error:
+            raise OperatorError(f"{name}: {error}") from error
         _, sizes = emit_program(made, name)
     program = module[name]
     if sizes:

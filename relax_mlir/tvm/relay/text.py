@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from relax_mlir.errors import IRError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     Call,
@@ -112,6 +113,10 @@ class _Text:
             return f"{array.item():g}{_SUFFIXES.get(array.dtype.name, '')}"
         if isinstance(value, Tuple):
             return f"({', '.join(self._value(f, names) for f in value.fields)})"
+        if id(value) not in names:
+            raise IRError(
+                f"astext: {shown(value)}: expected a variable that was bound before"
+            )
         return names[id(value)]
 
 
@@ -122,4 +127,5 @@ def _type(info: StructInfo) -> str:
         return str(info)
     if info.ndim == 0:
         return info.dtype
-    return f"Tensor[({', '.join(map(str, info.shape))}), {info.dtype}]"
+    shape = "?" * max(info.ndim, 1) if info.shape is None else map(str, info.shape)
+    return f"Tensor[({', '.join(shape)}), {info.dtype}]"
