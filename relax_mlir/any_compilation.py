@@ -6,6 +6,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir import compiler
+from relax_mlir.errors import text_of
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import BaseFunc
@@ -37,7 +38,11 @@ def compile_whatever(
     elif not isinstance(mod, IRModule):
         mod = import_onnx(mod)  # what of it is compiled only when it runs is found here
     target = options["target"]
-    chosen = target if isinstance(target, Target) else str(target)
+    chosen = (
+        target
+        if isinstance(target, Target)
+        else text_of(target, "compile: `target`", "a target")
+    )
     options = {**options, "target": chosen}
     if options["tuning"] is None:
         del options["tuning"]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from relax_mlir.errors import text_of
+from relax_mlir.files import check_path_name
 from relax_mlir.model_cache import CachedModel
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.object_cache import default_cache_dir
@@ -97,7 +99,9 @@ def compile(
     shown = {"dump": dump, "verify": verify, "inputs": inputs}
     pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
     is_usual = all(v is None for v in shown.values())
-    is_usual = is_usual and set(map(str, pipelines.values())) == {"default"}
+    is_usual = is_usual and all(
+        isinstance(p, str) and p == "default" for p in pipelines.values()
+    )
     place = _place(mod, options) if is_usual else None
     found = None if place is None else place.load(threads)
     if found is not None:
@@ -131,7 +135,12 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
         return None
     target = options["target"]
     decisive = {
-        "target": (str(target), target, getattr(target, "features", ""), _gpu(target)),
+        "target": (
+            text_of(target, "compile: `target`", "a target"),
+            target,
+            getattr(target, "features", ""),
+            _gpu(target),
+        ),
         "precision": options["precision"],
         "library": options["library"],
         "winograd": options["winograd"],
@@ -139,6 +148,7 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
     }
     if tuning is not None:
         try:
+            check_path_name(tuning)
             decisive["tuning"] = Path(tuning).read_bytes()
         except OSError:
             return None  # whoever reads it next says what is wrong

@@ -39,6 +39,7 @@ __all__ = [
     "VerificationError",
     "near_misses",
     "shown",
+    "text_of",
     "without_hint",
 ]
 
@@ -207,6 +208,21 @@ def shown(value: object) -> str:
     except Exception:
         return f"a `{type(value).__name__}`"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def text_of(value: object, where: str, expected: str) -> str:
+    """The text of an argument, such as a target or an element type.
+
+    Raises:
+        ArgumentTypeError: it has none.
+    """
+    if type(value) is str:
+        return value
+    try:
+        return str(value)
+    except Exception as error:
+        kind = type(value).__name__
+        raise ArgumentTypeError(f"{where}: expected {expected}, got {kind}") from error
 
 
 _SHOWN = 200  # characters of a value in a message

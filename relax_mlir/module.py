@@ -17,7 +17,7 @@ from relax_mlir.context import new_context, shared_context
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import IRError
-from relax_mlir.files import whole_file
+from relax_mlir.files import check_path_name, whole_file
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.function import BaseFunc
@@ -161,6 +161,7 @@ class IRModule(ModuleView):
                 or not those that it names.
             OSError: the text cannot be read.
         """
+        check_path_name(path)
         try:
             module = IRModule.parse(Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:

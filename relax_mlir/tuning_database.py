@@ -14,7 +14,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.errors import TuningError
-from relax_mlir.files import whole_file
+from relax_mlir.files import check_path_name, whole_file
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.targets import Target
@@ -115,6 +115,7 @@ class TuningDatabase:
             OSError: the file cannot be read.
             TuningError: it is damaged, or no database.
         """
+        check_path_name(path)
         text = Path(path).read_bytes()
         try:
             found = json.loads(text)

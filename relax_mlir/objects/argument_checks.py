@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from relax_mlir.errors import text_of
+
 __all__ = [
     "dtype_of",
     "dtype_text",
@@ -75,13 +77,7 @@ def dtype_text(value: Any, where: str) -> str:
     Raises:
         TypeError: it has none.
     """
-    if type(value) is str:
-        return value
-    try:
-        return str(getattr(value, "dtype", value))
-    except Exception as error:
-        kind = type(value).__name__
-        raise TypeError(f"{where}: expected an element type, got {kind}") from error
+    return text_of(getattr(value, "dtype", value), where, "an element type")
 
 
 def integer_of(value: Any, where: str) -> int:

@@ -70,7 +70,7 @@ class Buffer(Scripted):
         self.shape = _sizes(shape)
         is_default = dtype is None or (isinstance(dtype, str) and not dtype)
         self.dtype = "float32" if is_default else dtype_text(dtype, "Buffer: `dtype`")
-        self._scope = scope or "global"
+        self._scope = instance_of(scope, str, "Buffer: `scope`", "a string") or "global"
         pointee = PointerType(self.dtype, self._scope)
         self.data = Pointer(name, pointee, self) if data is None else data
         self.strides = () if strides is None else _sizes(strides)

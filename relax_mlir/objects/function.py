@@ -12,6 +12,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.context import shared_context
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.objects import names
@@ -276,7 +277,8 @@ class Function(BaseFunc):
     def ret_struct_info(self) -> StructInfo:
         """What is known of the result."""
         if self.term is not None:
-            return _returned(self.term, Symbols(), lambda name: None)
+            with shared_context(), ir.Location.unknown():
+                return _returned(self.term, Symbols(), lambda name: None)
         infos = [from_mlir(t, self.scope.symbols) for t in self.op.type.results]
         return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
 

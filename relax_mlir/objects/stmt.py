@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import dtype_text
+from relax_mlir.objects.argument_checks import dtype_text, integer_of
 from relax_mlir.objects.buffer import Buffer, BufferRegion, accessed_type, check_lanes
 from relax_mlir.objects.expr import Attrs
 from relax_mlir.objects.prim import IterVar, Var
@@ -300,8 +301,17 @@ class AllocateConst(Stmt):
     ) -> None:
         self.buffer_var, self.dtype = buffer_var, dtype_text(dtype, "`dtype`")
         self.extents = tuple(map(prim.convert, extents))
-        values = data_or_idx.numpy() if hasattr(data_or_idx, "numpy") else data_or_idx
-        self.data = np.asarray(values, self.dtype).reshape([int(e) for e in extents])
+        is_tensor = hasattr(data_or_idx, "numpy")
+        values = data_or_idx.numpy() if is_tensor else data_or_idx
+        where = "AllocateConst: `extents`"
+        shape = [integer_of(e, where) for e in extents]
+        try:
+            self.data = np.asarray(values, self.dtype).reshape(shape)
+        except (AttributeError, OverflowError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"AllocateConst: `data_or_idx`: expected an array of {shape} and "
+                f"{self.dtype}, got {shown(values)}"
+            ) from error
         self.body, self.annotations = body, Attrs(annotations or {})
 
 

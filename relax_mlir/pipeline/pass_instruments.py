@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_mlir.errors import ArgumentValueError
+from relax_mlir.files import check_path_name
 from relax_mlir.module import IRModule
 from relax_mlir.pass_context import PassContext, PassInfo, PassInstrument
 from relax_mlir.pipeline.instruments import Instrument, Step, Timing
@@ -147,6 +148,7 @@ class DumpIR(PassInstrument):
                 shutil.rmtree(self.dump_dir)
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        check_path_name(self.dump_dir)
         self.dump_dir.mkdir(parents=True, exist_ok=True)
         name = re.sub(r'[<>:"/\\|?*]', "_", info.name)
         path = self.dump_dir / f"{self.counter:03d}_{name}.py"

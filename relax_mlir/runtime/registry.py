@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.errors import RunError, near_misses
+from relax_mlir.errors import ArgumentValueError, RunError, near_misses, shown
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
 
@@ -176,6 +176,12 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     Raises:
         ValueError: there is none.
     """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ArgumentValueError(
+            f"get_global_func: `name`: expected text in UTF-8, got {shown(name)}"
+        ) from None
     if name in _MODULES:
         import_module(_MODULES[name])
     found = tvm_ffi.get_global_func(name, allow_missing=True)

@@ -43,6 +43,11 @@ def _shape(shape: Any) -> tuple[Any, ...]:
     sizes = (shape,) if is_one else sequence_of(shape, "a shape", "sizes")
     if any(isinstance(s, (int, float)) and not 0 <= s < math.inf for s in sizes):
         raise ValueError(f"a shape: expected sizes from 0 up, got {shown(sizes)}")
+    for size in sizes:
+        if isinstance(size, str) or (
+            isinstance(size, PrimExpr) and not size.is_integer
+        ):
+            raise TypeError(f"a shape: expected integers as sizes, got {shown(size)}")
     return tuple(int(s) if isinstance(s, float) else s for s in sizes)
 
 

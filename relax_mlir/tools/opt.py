@@ -18,7 +18,7 @@ import numpy as np
 from relax_mlir.compiler import lower
 from relax_mlir.constant_pool import load_pool, pool_path, save_beside, save_pool
 from relax_mlir.errors import RelaxError
-from relax_mlir.files import whole_file
+from relax_mlir.files import check_path_name, whole_file
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing, opt
 from relax_mlir.pipeline.catalog import LEVELS, list_passes
@@ -141,6 +141,7 @@ def _read(path: str, stdin: str | None) -> tuple[str, str]:
     if path == "-":
         return "<stdin>", sys.stdin.read() if stdin is None else stdin
     try:
+        check_path_name(path)
         return path, Path(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise _UsageError(

@@ -109,3 +109,11 @@ def test_a_function_that_cannot_be_written_leaves_nothing() -> None:
     with pytest.raises(ValueError, match="UTF-8"):
         builder.update_func("f", relax.ExternFunc("\ud800"))
     assert not builder.get().function_names()
+
+
+def test_the_result_of_a_call_that_stands_nowhere_is_known() -> None:
+    call = relax.Call(relax.Op.get("relax.add"), [X, X])
+
+    function = relax.Function([X], call)
+
+    assert function.ret_struct_info == TensorStructInfo((5,))

@@ -11,6 +11,7 @@ from relax_mlir.argument_types import caller_of
 from relax_mlir.errors import BuilderError
 from relax_mlir.nn.extern import call_extern, extern_value
 from relax_mlir.nn.tensor import Tensor, current_builder, wrap_nested
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr import Expr, PrimValue, ShapeExpr, StringImm
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim_func import PrimFunc
@@ -120,7 +121,12 @@ def _numbers_behind(func: PrimFunc) -> int:
 
 
 def _results(out: Any) -> list[StructInfo]:
-    tensors = [out] if isinstance(out, Tensor) else list(out)
+    several = [out] if isinstance(out, Tensor) else out
+    where = "tensor_ir_op: `out`"
+    tensors = [
+        instance_of(tensor, Tensor, where, "placeholders of the results")
+        for tensor in sequence_of(several, where, "placeholders of the results")
+    ]
     return [tensor.as_expr().struct_info for tensor in tensors]
 
 

@@ -59,12 +59,15 @@ class CommReducer(Scripted):
 
     def _written_out(self) -> tuple[tuple[PrimExpr, ...], ...]:
         if self._parts is None:
-            starts = tuple(self.identity([]))
+            where = "CommReducer: the result of `identity`"
+            starts = sequence_of(self.identity([]), where, "terms")
             numbers = [""] if len(starts) == 1 else map(str, range(len(starts)))
             named = list(zip(numbers, starts, strict=True))
             lhs = tuple(Var(f"x{n}", s.dtype) for n, s in named)
             rhs = tuple(Var(f"y{n}", s.dtype) for n, s in named)
-            self._parts = (starts, lhs, rhs, tuple(self.combine(lhs, rhs)))
+            where = "CommReducer: the result of `combine`"
+            result = sequence_of(self.combine(lhs, rhs), where, "terms")
+            self._parts = (starts, lhs, rhs, result)
         return self._parts
 
 

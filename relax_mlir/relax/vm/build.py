@@ -10,7 +10,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir import compiler
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import RelaxError, text_of
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import GlobalVar
@@ -79,7 +79,7 @@ def build(
         mod = BindParams("main", dict(params))(mod)
     mod = _with_checks(mod, "none")
     mod = _changed(mod, relax_pipeline, tir_pipeline)
-    chosen = str(target or Target.current() or "cpu")
+    chosen = text_of(_chosen(target), "build: `target`", "a target")
     return _Build(mod, {"target": chosen, "threads": threads, "cache": cache}).run()
 
 
@@ -138,7 +138,7 @@ def build_any(
             "`te.create_prim_func` makes a function of tensor expressions."
         )
     if _has_programs_alone(made):
-        chosen = target or Target.current() or "cpu"
+        chosen = _chosen(target)
         return compile_kernels(made, {"target": _target(chosen)})
     return build(made, target, **options)
 
@@ -148,9 +148,16 @@ def _has_programs_alone(mod: IRModule) -> bool:
     return bool(functions) and all(map(names.is_prim_func, functions))
 
 
+def _chosen(target: Any) -> Any:
+    """A target that is given, or whose ``with`` is open, or this machine."""
+    is_given = target is not None and not (isinstance(target, str) and not target)
+    return target if is_given else Target.current() or "cpu"
+
+
 def _target(target: Any) -> Any:
     """A target as the compiler takes it."""
-    return target if isinstance(target, TargetMachine) else str(target)
+    is_machine = isinstance(target, TargetMachine)
+    return target if is_machine else text_of(target, "build: `target`", "a target")
 
 
 def _is_entry(op: Any) -> bool:

@@ -62,6 +62,14 @@ class Kernel:
     written: tuple[int, ...]
     asserted: HostFunction | None = None
 
+    def __post_init__(self) -> None:
+        count = len(self.code.signature.inputs)
+        if not all(0 <= number < count for number in self.written):
+            raise ValueError(
+                f"Kernel: `written`: expected numbers of {count} parameters, got "
+                f"{self.written}"
+            )
+
     @cached_property
     def _check_asserted(self) -> Callable[..., Any] | None:
         asserted = self.asserted

@@ -202,7 +202,8 @@ class DataMovement(ScheduleBase):
     def _normalised(
         self, block: BlockRV | str, others: Sequence[BlockRV | str] | None
     ) -> tuple[BlockRV, list[BlockRV]]:
-        found = [self.block_of(other) for other in others or ()]
+        listed = () if others is None else others
+        found = [self.block_of(other) for other in listed]
         return self.block_of(block), found
 
     @primitive

@@ -57,7 +57,7 @@ def matmul(
     product = te.compute(
         (*batch, rows, columns),
         element,
-        name=f"T_matmul_{_NAMES[transpose_a, transpose_b]}",
+        name=f"T_matmul_{_NAMES[bool(transpose_a), bool(transpose_b)]}",
         tag="matmul" if transpose_a or not transpose_b else "dense",
         attrs={"layout_free_placeholders": [tensor_b]},
     )
@@ -139,7 +139,7 @@ def batch_matmul(
     return te.compute(
         oshape or (_common_batch(tensor_a.shape[0], tensor_b.shape[0]), rows, columns),
         element,
-        name=f"T_batch_matmul_{_NAMES[transpose_a, transpose_b]}",
+        name=f"T_batch_matmul_{_NAMES[bool(transpose_a), bool(transpose_b)]}",
         tag="batch_matmul",
         attrs={"layout_free_placeholders": [tensor_b]},
     )

@@ -19,7 +19,7 @@ def _scaled(sizes: Sequence[Term], scales: Sequence[Any]) -> tuple[Any, ...]:
     if len(sizes) != len(scales):
         raise ValueError(f"upsampling: expected {len(scales)} sizes, got {list(sizes)}")
     return tuple(
-        plain(prim.cast(size.dtype, functions.round(size * scale)))
+        plain(prim.cast(size.dtype, functions.round(size * prim.convert(scale))))
         for size, scale in zip(sizes, scales, strict=True)
     )
 
