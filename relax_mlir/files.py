@@ -17,8 +17,17 @@ __all__ = [
     "check_path_name",
     "check_writable",
     "read_json_object",
+    "utf8_problem",
     "whole_file",
 ]
+
+
+def utf8_problem(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that are no text."""
+    return (
+        f"expected text in UTF-8, got the byte {error.object[error.start]:#x} at "
+        f"{error.start}"
+    )
 
 
 def read_json_object(text: str | bytes, where: str) -> dict[str, Any]:
@@ -29,6 +38,8 @@ def read_json_object(text: str | bytes, where: str) -> dict[str, Any]:
     """
     try:
         found = json.loads(text)
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{where}: expected JSON: {utf8_problem(error)}") from error
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{where}: expected JSON, got other text: {error}") from error
     if not isinstance(found, dict):

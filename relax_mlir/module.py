@@ -17,7 +17,7 @@ from relax_mlir.context import new_context, shared_context
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import IRError
-from relax_mlir.files import check_path_name, whole_file
+from relax_mlir.files import check_path_name, utf8_problem, whole_file
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.function import BaseFunc
@@ -165,10 +165,7 @@ class IRModule(ModuleView):
         try:
             module = IRModule.parse(Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
-            raise IRError(
-                f"{path}: expected text in UTF-8, got the byte {error.object[error.start]:#x} "
-                f"at {error.start}"
-            ) from error
+            raise IRError(f"{path}: {utf8_problem(error)}") from error
         except IRError as error:
             message = _PLACE.sub(r"line \1, column \2", str(error))
             raise IRError(f"{path}: {message}") from error

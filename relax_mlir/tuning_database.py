@@ -14,7 +14,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.errors import TuningError
-from relax_mlir.files import check_path_name, whole_file
+from relax_mlir.files import check_path_name, utf8_problem, whole_file
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.targets import Target
@@ -127,8 +127,10 @@ class TuningDatabase:
                 )
             records = [_record(n, r) for n, r in enumerate(_listed(found))]
         except (ValueError, RecursionError) as error:
+            is_binary = isinstance(error, UnicodeDecodeError)
+            problem = utf8_problem(error) if is_binary else error
             raise TuningError(
-                f"{os.fspath(path)}: not a tuning database, or damaged: {error}"
+                f"{os.fspath(path)}: not a tuning database, or damaged: {problem}"
             ) from error
         return TuningDatabase(Path(path)).with_records(records)
 

@@ -373,3 +373,12 @@ def test_kernels_are_those_of_the_profile(tmp_path: Path, objects: Path) -> None
     kernels = compiler.compile(softmax(), tuning=database, cache=objects).kernels
 
     assert kernels == (KernelCall("softmax", "Rows", moved_bytes=480),)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_names_that_no_file_has_are_refused_by_name(name: str) -> None:
+    with pytest.raises(OSError, match="Invalid argument") as caught:
+        TuningDatabase.read(name)
+    assert caught.value.filename == name
+    with pytest.raises(OSError, match="Invalid argument"):
+        TuningDatabase(Path(name)).write()

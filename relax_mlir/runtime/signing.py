@@ -240,6 +240,8 @@ def _read_key(source: KeySource, read: Any, kind: Any, noun: str) -> Any:
     """A key out of PEM; Any: what `cryptography` has."""
     where = f"{noun} key" if isinstance(source, bytes) else os.fspath(source)
     try:
+        if not isinstance(source, bytes):
+            check_path_name(source)
         pem = source if isinstance(source, bytes) else Path(source).read_bytes()
         key = read(pem)
     except OSError as error:

@@ -18,7 +18,7 @@ import numpy as np
 from relax_mlir.compiler import lower
 from relax_mlir.constant_pool import load_pool, pool_path, save_beside, save_pool
 from relax_mlir.errors import RelaxError
-from relax_mlir.files import check_path_name, whole_file
+from relax_mlir.files import check_path_name, utf8_problem, whole_file
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing, opt
 from relax_mlir.pipeline.catalog import LEVELS, list_passes
@@ -143,11 +143,10 @@ def _read(path: str, stdin: str | None) -> tuple[str, str]:
     try:
         check_path_name(path)
         return path, Path(path).read_text(encoding="utf-8")
+    except OSError as error:  # of reading, it names no file
+        raise type(error)(error.errno, error.strerror, path) from error
     except UnicodeDecodeError as error:
-        raise _UsageError(
-            f"{path}: expected text in UTF-8, got the byte {error.object[error.start]:#x} "
-            f"at {error.start}"
-        ) from error
+        raise _UsageError(f"{path}: {utf8_problem(error)}") from error
 
 
 def _split(text: str) -> list[str]:

@@ -45,6 +45,7 @@ _MLIR = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 _SUFFIXES = ("rxm", "onnx", "mlir", "npz", "npy", "json", "pem", "safetensors", "pub")
+_GOOD = ("model.onnx", "model.rxm", "text.mlir", "x.npy", "x.npz")
 _ODD_NAMES = (
     *("none.onnx", "none/none.rxm", "model.onnx/x", "/dev/null", "/proc/self/mem", ""),
     *("-", "a\nb", "é\ud800", "\0", "." * 300, "folder", "."),
@@ -73,8 +74,11 @@ def main(seed: int, count: int, *names: str) -> int:
     calls = 0
     with tempfile.TemporaryDirectory() as folder, _alone_in(folder):
         files = _write_files(rng)
+        kept = {Path(name): Path(name).read_bytes() for name in _GOOD}
         for name, parser in _parsers().items():
             for _ in range(count if not names or name in names else 0):
+                for path, data in kept.items():
+                    path.write_bytes(data)  # a call may have written to it
                 given = _arguments(parser, rng, files)
                 calls += 1
                 if problem := complaint(name, given):
