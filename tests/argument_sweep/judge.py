@@ -17,7 +17,7 @@ __all__ = ["accident"]
 _PACKAGE = Path(relax_mlir.__file__).parent
 _OWN = (str(_PACKAGE), str(_PACKAGE.parent / "dialects"))
 _BY_RUNTIME = re.compile(r"`[\w.]+`: ")  # what compiled code says of its arguments
-_PLACE = re.compile(r"`?[\w.<>]+`?(?:\(\))?: ")
+_PLACE = re.compile(r"[\w.<>]+: ")
 _BY_PYTHON = re.compile(r"([\w.<>]+)\(\) (?:takes|missing|got)")
 
 

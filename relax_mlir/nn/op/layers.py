@@ -169,18 +169,22 @@ def _listed(values: Any, where: str) -> list[int]:
 
 
 def _scale_and_shift(
-    weight: Tensor | None, bias: Tensor | None, shape: Sequence[int], dtype: str
+    weight: Tensor | None,
+    bias: Tensor | None,
+    shape: Sequence[int],
+    dtype: str,
+    where: str,
 ) -> tuple[Expr, Expr]:
     """Weight and bias; ones and zeros where there are none."""
-    shape = [integer_of(size, "`normalized_shape`") for size in shape]
+    shape = [integer_of(size, where) for size in shape]
     if any(size < 0 for size in shape):
-        raise ValueError(f"`normalized_shape`: expected sizes from 0 up, got {shape}")
+        raise ValueError(f"{where}: expected sizes from 0 up, got {shape}")
     try:
         scale = const(np.ones(shape), dtype) if weight is None else weight.as_expr()
         shift = const(np.zeros(shape), dtype) if bias is None else bias.as_expr()
     except (MemoryError, ValueError) as error:
         raise ArgumentValueError(
-            f"`normalized_shape`: no weight of shape {shape} and {dtype}: {error}"
+            f"{where}: no weight of shape {shape} and {dtype}: {error}"
         ) from error
     return scale, shift
 
@@ -203,8 +207,9 @@ def layer_norm(
         eps: what is added to the variance.
         name: what the graph calls it.
     """
-    shape = _listed(normalized_shape, "layer_norm: `normalized_shape`")
-    scale, shift = _scale_and_shift(weight, bias, shape, x.dtype)
+    where = "layer_norm: `normalized_shape`"
+    shape = _listed(normalized_shape, where)
+    scale, shift = _scale_and_shift(weight, bias, shape, x.dtype, where)
     axes = list(range(-len(shape), 0))
     value = op.nn.layer_norm(x.as_expr(), scale, shift, axes=axes, epsilon=eps)
     return wrap_nested(value, name)
@@ -251,7 +256,8 @@ def group_norm(
             f"got {channel_axis}"
         )
     channels = [x.shape[channel_axis]]
-    scale, shift = _scale_and_shift(weight, bias, channels, x.dtype)
+    where = "group_norm: the channels of `x`"
+    scale, shift = _scale_and_shift(weight, bias, channels, x.dtype, where)
     listed = list(range(2, x.ndim)) if axes is None else list(axes)
     value = op.nn.group_norm(
         x.as_expr(),

@@ -303,7 +303,7 @@ def null_value() -> Call:
     return Call(Op.of("relax.null_value"), [], None, [ObjectStructInfo()])
 
 
-def print(*values: Any, format: Any = "") -> Call:
+def print(*values: Any, format: str | Expr = "") -> Call:
     """Print values when the program runs.
 
     Args:
@@ -311,7 +311,8 @@ def print(*values: Any, format: Any = "") -> Call:
         format: text with a ``{}`` for each value.
     """
     values_ = list(values)
-    if values_ and isinstance(values_[0], str) and not format:
+    has_format = not isinstance(format, str) or format
+    if values_ and isinstance(values_[0], str) and not has_format:
         format = values_.pop(0)
     text = StringImm(format) if isinstance(format, str) else format
     made = [text, *map(convert, values_)]
