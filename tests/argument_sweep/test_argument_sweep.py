@@ -22,7 +22,7 @@ from tests.argument_sweep.ways_in import OF_THE_PACKAGE, ways_in
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "count"),
-    [(0, 4), (4, 4), pytest.param(8, 4, marks=pytest.mark.every_case)],
+    [(0, 2), (2, 2), pytest.param(4, 8, marks=pytest.mark.every_case)],
 )
 def test_every_way_in_refuses_on_purpose(first: int, count: int) -> None:
     """In a process of its own, which wrong arguments may change or end."""
@@ -35,7 +35,7 @@ def test_every_way_in_refuses_on_purpose(first: int, count: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("seed", "count"), [(0, 24), pytest.param(1, 200, marks=pytest.mark.every_case)]
+    ("seed", "count"), [(0, 10), pytest.param(1, 200, marks=pytest.mark.every_case)]
 )
 def test_commands_say_what_is_wrong(seed: int, count: int) -> None:
     """Of random files and options; in a process of its own, which has one working directory."""

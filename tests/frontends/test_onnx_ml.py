@@ -486,8 +486,8 @@ def test_wrong_nodes_are_refused(
 
 @pytest.mark.slow  # compiles
 def test_features_of_an_open_number_are_as_many_as_the_node_says() -> None:
-    attrs = {"inputdimensions": [3, 2]}
-    model, _ = node_model("ai.onnx.ml::FeatureVectorizer", [_X, _X[:, :2]], **attrs)
+    inputs, attrs = [_X, _X[:, :2]], dict[str, Any](inputdimensions=[3, 2])
+    model, _ = node_model("ai.onnx.ml::FeatureVectorizer", inputs, **attrs)
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "n"
     compiled = relax_mlir.compile(import_onnx(model))
 
