@@ -168,7 +168,7 @@ def dtype(name: str) -> DType:
         TypeError: ``name`` is no string.
         ValueError: there is none.
     """
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(name, str):
         raise TypeError(f"element type: expected a string, got {type(name).__name__}")
     found = _ALL.get(name) or _NARROW.get(name)
     if found is not None:
