@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -33,7 +34,9 @@ _LIKE_OTHERS = {
 def _marked(name: str) -> object:
     why = expected_failures().get(name)
     marks = [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
-    if name in _LIKE_OTHERS:
+    # The expansions of a node are nodes that other tests have; one in four of them runs.
+    is_left_out = "_expanded" in name and crc32(name.encode()) % 4
+    if is_left_out or name in _LIKE_OTHERS:
         marks.append(pytest.mark.every_case)
     return pytest.param(name, marks=marks)
 
