@@ -100,6 +100,23 @@ def test_assembly_of_a_gpu_is_ptx() -> None:
     assert "%tid.x" in text
 
 
+def test_strided_loads_of_bf16_are_compiled_for_processors_that_have_it() -> None:
+    """LLVM ends the process on a masked load of 34 bf16, as it makes of strided ones."""
+    mask = ", ".join(str(int(lane % 3 == 0)) for lane in range(34))
+    lanes = ", ".join(str(lane) for lane in [*range(0, 34, 3), 1, 4, 7, 10])
+    text = f"""llvm.func @every_third(%p: !llvm.ptr, %q: !llvm.ptr) {{
+      %mask = llvm.mlir.constant(dense<[{mask}]> : vector<34xi1>) : vector<34xi1>
+      %rest = llvm.mlir.poison : vector<34xbf16>
+      %all = llvm.intr.masked.load %p, %mask, %rest {{alignment = 2 : i32}}
+        : (!llvm.ptr, vector<34xi1>, vector<34xbf16>) -> vector<34xbf16>
+      %some = llvm.shufflevector %all, %rest [{lanes}] : vector<34xbf16>
+      llvm.store %some, %q {{alignment = 2 : i64}} : vector<16xbf16>, !llvm.ptr
+      llvm.return
+    }}"""
+
+    assert compile_text(text, **{**X86, "cpu": "cooperlake"}).startswith(b"\x7fELF")
+
+
 def test_passes_and_level_change_the_code() -> None:
     loop = """llvm.func @last(%n: i64) -> i64 {
       %zero = llvm.mlir.constant(0 : i64) : i64

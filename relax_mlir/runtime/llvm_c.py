@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MlirObject",
     "directory",
+    "functions",
     "llvm",
     "llvm_context",
     "mlir",
@@ -59,11 +60,17 @@ _WITHOUT_GIL = {
 # c_void_p, because ctypes would copy and lose a c_char_p that must be given back.
 _LLVM_FUNCTIONS = {
     "LLVMAddTargetDependentFunctionAttr": (None, (c_void_p, c_char_p, c_char_p)),
-    "LLVMCountBasicBlocks": (c_uint, (c_void_p,)),
+    "LLVMBuildBitCast": (c_void_p, (c_void_p, c_void_p, c_void_p, c_char_p)),
+    "LLVMBuildCall2": (
+        c_void_p,
+        (c_void_p, c_void_p, c_void_p, POINTER(c_void_p), c_uint, c_char_p),
+    ),
     "LLVMContextCreate": (c_void_p, ()),
     "LLVMContextDispose": (None, (c_void_p,)),
     "LLVMContextSetDiagnosticHandler": (None, (c_void_p, _DiagnosticHandler, c_void_p)),
     "LLVMContextSetDiscardValueNames": (None, (c_void_p, c_int)),
+    "LLVMCountBasicBlocks": (c_uint, (c_void_p,)),
+    "LLVMCreateBuilderInContext": (c_void_p, (c_void_p,)),
     "LLVMCreateMemoryBufferWithMemoryRangeCopy": (
         c_void_p,
         (c_char_p, c_size_t, c_char_p),
@@ -74,6 +81,7 @@ _LLVM_FUNCTIONS = {
         c_void_p,
         (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int),
     ),
+    "LLVMDisposeBuilder": (None, (c_void_p,)),
     "LLVMDisposeErrorMessage": (None, (c_void_p,)),
     "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
     "LLVMDisposeMessage": (None, (c_void_p,)),
@@ -88,25 +96,44 @@ _LLVM_FUNCTIONS = {
     "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
     "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
     "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
+    "LLVMGetFirstUse": (c_void_p, (c_void_p,)),
     "LLVMGetHostCPUFeatures": (c_void_p, ()),
     "LLVMGetHostCPUName": (c_void_p, ()),
+    "LLVMGetIntrinsicDeclaration": (
+        c_void_p,
+        (c_void_p, c_uint, POINTER(c_void_p), c_size_t),
+    ),
+    "LLVMGetModuleContext": (c_void_p, (c_void_p,)),
     "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
+    "LLVMGetNextUse": (c_void_p, (c_void_p,)),
+    "LLVMGetOperand": (c_void_p, (c_void_p, c_uint)),
     "LLVMGetTargetFromTriple": (
         c_int,
         (c_char_p, POINTER(c_void_p), POINTER(c_void_p)),
     ),
+    "LLVMGetUser": (c_void_p, (c_void_p,)),
     "LLVMGetValueName2": (c_void_p, (c_void_p, POINTER(c_size_t))),
+    "LLVMGetVectorSize": (c_uint, (c_void_p,)),
+    "LLVMGlobalGetValueType": (c_void_p, (c_void_p,)),
+    "LLVMInstructionEraseFromParent": (None, (c_void_p,)),
+    "LLVMInt16TypeInContext": (c_void_p, (c_void_p,)),
+    "LLVMLookupIntrinsicID": (c_uint, (c_char_p, c_size_t)),
     "LLVMParseIRInContext": (
         c_int,
         (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
     ),
+    "LLVMPositionBuilderBefore": (None, (c_void_p, c_void_p)),
+    "LLVMReplaceAllUsesWith": (None, (c_void_p, c_void_p)),
     "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
+    "LLVMSetInstrParamAlignment": (None, (c_void_p, c_uint, c_uint)),
     "LLVMSetModuleDataLayout": (None, (c_void_p, c_void_p)),
     "LLVMSetTarget": (None, (c_void_p, c_char_p)),
     "LLVMTargetMachineEmitToMemoryBuffer": (
         c_int,
         (c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p)),
     ),
+    "LLVMTypeOf": (c_void_p, (c_void_p,)),
+    "LLVMVectorType": (c_void_p, (c_void_p, c_uint)),
     "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
 }
 
@@ -244,6 +271,14 @@ def llvm() -> SimpleNamespace:
             if initialize := getattr(library, f"LLVMInitialize{target}{part}", None):
                 initialize()
     return _declare(path, _LLVM_FUNCTIONS)
+
+
+def functions(code: object) -> Iterator[c_void_p]:
+    """All functions of an LLVM module, declarations among them."""
+    function = llvm().LLVMGetFirstFunction(code)
+    while function:
+        yield c_void_p(function)
+        function = llvm().LLVMGetNextFunction(c_void_p(function))
 
 
 @functools.cache

@@ -24,7 +24,7 @@ import tvm_ffi
 
 from relax_mlir.errors import CompileError, near_misses
 from relax_mlir.runtime import cpu as cpu_runtime
-from relax_mlir.runtime import llvm_c
+from relax_mlir.runtime import llvm_c, masked_loads
 from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
@@ -302,6 +302,7 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
             text = llvm.LLVMGetErrorMessage(error)
             cleanup.callback(llvm.LLVMDisposeErrorMessage, text)
             raise CompileError(f"`{passes}`: {ctypes.string_at(text).decode()}")
+        masked_loads.as_integer_loads(code)
         if llvm.LLVMTargetMachineEmitToMemoryBuffer(
             machine, code, kind, byref(message), byref(buffer)
         ):
@@ -314,7 +315,7 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
 def _check_intrinsics(code: object, triple: str) -> None:
     """Refuse intrinsics of other targets, at which code generation ends the process."""
     length = c_size_t()
-    for function in _functions(code):
+    for function in llvm_c.functions(code):
         data = llvm_c.llvm().LLVMGetValueName2(function, byref(length))
         name = ctypes.string_at(data, length.value).decode()
         family = name.split(".")[1] if name.startswith("llvm.") else None
@@ -331,20 +332,11 @@ def _set_scheduling_model(code: object, cpu: str) -> None:
     """Let instructions be put in order by the model of a machine that suits tiles."""
     if cpu not in _SCHEDULED_AS:
         return
-    for function in _functions(code):
+    for function in llvm_c.functions(code):
         if llvm_c.llvm().LLVMCountBasicBlocks(function):
             llvm_c.llvm().LLVMAddTargetDependentFunctionAttr(
                 function, b"tune-cpu", _SCHEDULED_AS[cpu].encode()
             )
-
-
-def _functions(code: object) -> Iterator[int]:
-    """All functions of an LLVM module."""
-    llvm = llvm_c.llvm()
-    function = llvm.LLVMGetFirstFunction(code)
-    while function:
-        yield function
-        function = llvm.LLVMGetNextFunction(function)
 
 
 def _create_target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int:

@@ -1,0 +1,74 @@
+"""Legalization of masked loads of bf16 vectors, as loads of 16-bit integers."""
+
+import ctypes
+import re
+from ctypes import c_size_t, c_void_p
+
+from relax_mlir.runtime import llvm_c
+
+__all__ = ["as_integer_loads"]
+
+_NAME = re.compile(r"llvm\.masked\.load\.v\d+bf16\.p0")
+_ALIGNMENT = 2  # bytes, of one element
+
+
+def as_integer_loads(code: object) -> None:
+    """Replace masked loads of bf16 in an LLVM module by those of integers, and bitcasts.
+
+    LLVM's SLP vectorizer makes them of loads with a stride, of any number of lanes. For
+    CPUs with ``avx512bf16`` code generation of LLVM 22 ends the process on some, such as one
+    of 34 lanes with a constant mask.
+    """
+    llvm = llvm_c.llvm()
+    calls = [c for f in llvm_c.functions(code) if _is_bf16_load(f) for c in _users(f)]
+    if not calls:
+        return
+    context = c_void_p(llvm.LLVMGetModuleContext(code))
+    builder = c_void_p(llvm.LLVMCreateBuilderInContext(context))
+    try:
+        for call in calls:
+            _replace(code, context, builder, call)
+    finally:
+        llvm.LLVMDisposeBuilder(builder)
+
+
+def _is_bf16_load(function: c_void_p) -> bool:
+    length = c_size_t()
+    data = llvm_c.llvm().LLVMGetValueName2(function, ctypes.byref(length))
+    name = ctypes.string_at(data, length.value).decode()
+    return _NAME.fullmatch(name) is not None
+
+
+def _users(function: c_void_p) -> list[c_void_p]:
+    """The calls of a function."""
+    llvm, found = llvm_c.llvm(), []
+    use = llvm.LLVMGetFirstUse(function)
+    while use:
+        found.append(c_void_p(llvm.LLVMGetUser(c_void_p(use))))
+        use = llvm.LLVMGetNextUse(c_void_p(use))
+    return found
+
+
+def _replace(
+    code: object, context: c_void_p, builder: c_void_p, call: c_void_p
+) -> None:
+    llvm = llvm_c.llvm()
+    pointer, mask, other = (
+        c_void_p(llvm.LLVMGetOperand(call, number)) for number in range(3)
+    )
+    type_ = c_void_p(llvm.LLVMTypeOf(call))
+    integer = c_void_p(llvm.LLVMInt16TypeInContext(context))
+    wide = c_void_p(llvm.LLVMVectorType(integer, llvm.LLVMGetVectorSize(type_)))
+    name = b"llvm.masked.load"
+    number = llvm.LLVMLookupIntrinsicID(name, len(name))
+    types = (c_void_p * 2)(wide, llvm.LLVMTypeOf(pointer))
+    load = c_void_p(llvm.LLVMGetIntrinsicDeclaration(code, number, types, 2))
+    signature = c_void_p(llvm.LLVMGlobalGetValueType(load))
+    llvm.LLVMPositionBuilderBefore(builder, call)
+    passed = llvm.LLVMBuildBitCast(builder, other, wide, b"")
+    args = (c_void_p * 3)(pointer, mask, passed)
+    loaded = c_void_p(llvm.LLVMBuildCall2(builder, signature, load, args, 3, b""))
+    llvm.LLVMSetInstrParamAlignment(loaded, 1, _ALIGNMENT)
+    back = c_void_p(llvm.LLVMBuildBitCast(builder, loaded, type_, b""))
+    llvm.LLVMReplaceAllUsesWith(call, back)
+    llvm.LLVMInstructionEraseFromParent(call)
