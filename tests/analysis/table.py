@@ -44,6 +44,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "schedules.vector_axis": ("analysis/test_vector_axis.py",),
     "tir.schedule.accesses": ("schedule/test_accesses.py",),
     "tir.schedule.affine": ("analysis/test_affine.py",),
+    "tir.schedule.axis_conditions": ("schedule/test_axis_conditions.py",),
     "tir.schedule.block_scope": ("schedule/test_state.py",),
     "tir.schedule.indices": ("analysis/test_indices.py",),
     "tir.schedule.inversion": (
@@ -65,7 +66,6 @@ ANALYSES: Mapping[str, Sequence[str]] = {
 PENDING: Mapping[str, Sequence[str]] = {
     "dialects.dims": ("analysis/test_dim_text.py", "test_dims.py"),
     "program_bounds": ("analysis/test_program_bounds.py",),
-    "tir.schedule.axis_conditions": ("schedule/test_axis_conditions.py",),
 }
 # Folders of the package, without those below them, and the modules in them that are no
 # analyses: they hold, build, rewrite, verify or run programs, or choose between rules.
