@@ -246,6 +246,13 @@ def block(
     )
 
 
+def two_axes(body: str, first: str, second: str) -> str:
+    """A block over axes ``%a`` and ``%o`` of static extents."""
+    text = block(body, first).replace('kinds = "S"', 'kinds = "SS"')
+    text = text.replace(f"<i64: {first}>", f"<i64: {first}, {second}>")
+    return text.replace("(%a: index)", "(%a: index, %o: index)")
+
+
 def load(first: str, second: str = "%0") -> str:
     return f"%e = memref.load %b[{first}, {second}] : memref<?x?xf32>"
 
@@ -282,7 +289,10 @@ _LOAD_K = "\n%e = memref.load %k[%2] : memref<?xf32>"
         # Blocks of their own, and blocks in loops.
         (block(load("%a"), "%n"), ["m >= n", "n >= 1"]),
         (block(load("%a"), "3"), ["m >= 3", "n >= 1"]),
+        (block(load("%a"), "1"), ["m >= 1", "n >= 1"]),
         (block(load("%3"), "0"), []),
+        (two_axes(load("%a", "%o"), "3", "2"), ["m >= 3", "n >= 2"]),
+        (two_axes(load("%3"), "3", "0"), []),
         (block(load("%a"), "%n", more=", tir.axis_starts = array<i64: 1>"), ["n >= 1"]),
         (_LOOP.format(stop="%n", step="%1", body=block(load("%a"), "%n", "%v")), ["m >= n", "n >= 1"]),
         # An axis that does not run over all its points is bounded by a predicate.
