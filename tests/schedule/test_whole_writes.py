@@ -39,6 +39,25 @@ _PARTIAL = {
         "for k in range(vi + 1): C[vi, k] = A[vi, k]",
         (6, 6),
     ),
+    "axis of even numbers": (
+        "for j in range(6):",
+        "vj = T.axis.spatial(12, j * 2)",
+        "C[vi, vj] = 1.0",
+        (6, 12),
+    ),
+    "axes of one loop": (
+        "if True:",
+        "vj = T.axis.spatial(6, i)",
+        "C[vi, vj] = 1.0",
+        (6, 6),
+    ),
+    "uneven quarters": (
+        "if True:",
+        "vz = T.axis.spatial(1, 0)",
+        "for k in range(3, 11): C[vi, (k + 3) // 4, (k + 3) % 4] = A[vi, vi]",
+        (6, 4, 4),
+    ),
+    "diagonal beside rows": (*_ROWS, "C[vi, vi] = 2.0; A[vi, vj] = 1.0", (6, 6)),
     "two rows": (*_ROWS, "C[0, vj] = A[vi, vj]; C[5, vj] = A[vi, vj]", (6, 6)),
 }
 _WHOLE = {
@@ -47,6 +66,12 @@ _WHOLE = {
     "a part": (*_ROWS, "C[vi + 2, vj + 1] = A[vi, vj]", (9, 9)),
     "flat": (*_ROWS, "C[vi * 6 + vj] = A[vi, vj]", (36,)),
     "halves": (*_ROWS, "C[vi // 2, vi % 2, vj] = A[vi, vj]", (3, 2, 6)),
+    "quarters": (
+        "if True:",
+        "vz = T.axis.spatial(1, 0)",
+        "for k in range(1, 9): C[vi, (k + 3) // 4, (k + 3) % 4] = A[vi, vi]",
+        (6, 4, 4),
+    ),
     "inner loop": (
         "if True:",
         "vz = T.axis.spatial(1, 0)",
@@ -128,6 +153,18 @@ def test_buffers_without_values_from_before_are_copied_back():
     schedule.cache_write("C", 0, "global")
 
     assert "D_global" in schedule.mod["main"].script()
+
+
+def test_calls_are_taken_at_their_word():
+    regions = "T.reads(A[vi, vj]); T.writes(C[vi, 0:6])"
+    call = 'T.evaluate(T.call_extern("void", "f", C.access_ptr("w", offset=vi * 6)))'
+    choice = f"if A[vi, vj] > 0.0: {call}"
+    body = f"{regions}; C[vi, vi] = 1.0\n                {choice}"
+    schedule = Schedule(_program(*_ROWS, body, (6, 6)))
+
+    schedule.cache_write("C", 0, "global")
+
+    assert "C_global" in schedule.mod["main"].script()
 
 
 @pytest.mark.parametrize("factor", [5, 6])
