@@ -80,6 +80,14 @@ class TestCanonicalForm:
             ("mod(mod(n, 2), 4)", "mod(n, 2)"),
             ("mod(-n, 2)", "mod(n, 2)"),
             ("floordiv(mod(n, 8), 8)", 0),
+            ("floordiv(mod(n, 2) + 1, 4)", 0),
+            ("floordiv(-1, n)", -1),
+            ("floordiv(1, n)", "floordiv(1, n)"),
+            ("floordiv(n, m + n + 1)", 0),
+            ("floordiv(n, m + n)", "floordiv(n, m + n)"),
+            ("floordiv(-n - 1, m + n + 1)", -1),
+            ("floordiv(min(m, n) - n - 1, k + n + 1)", -1),
+            ("floordiv(-2, n)", "-floordiv(1, n) - 1"),
             ("n + mod(-n, 8)", "8*ceildiv(n, 8)"),
             ("n - m*(n // m)", "mod(n, m)"),
             ("n % (m + 1)", "mod(n, m + 1)"),
@@ -105,6 +113,7 @@ class TestCanonicalForm:
         assert symbol("n") is symbol("n")
         assert n + m is m + n
         assert hash(2 * n + 1) == hash(1 + n + n)
+        assert shapes.Expr(n.terms) == n
         assert n != m
         assert n != "n"
 
@@ -118,6 +127,7 @@ class TestCanonicalForm:
         ]
         assert str(n % 4) == "mod(n, 4)"
         assert 7 % n == 7 - n * (7 // n)
+        assert n // 4 == shapes.floordiv(n, 4)
 
     @pytest.mark.parametrize(
         ("function", "left", "right"),
@@ -126,6 +136,7 @@ class TestCanonicalForm:
             (operator.mul, np.int64(3), n),
             (operator.add, n, 1.5),
             (operator.sub, n, "m"),
+            (operator.floordiv, n, 1.5),
             (operator.lt, n, m),
         ],
     )
@@ -134,6 +145,19 @@ class TestCanonicalForm:
     ) -> None:
         with pytest.raises(TypeError):
             function(left, right)
+
+    def test_expressions_have_a_largest_size(self) -> None:
+        many_names = [symbol(f"x{number}") for number in range(143)]
+        a, b, c, d = (sum(many_names[:count], 0 * n) for count in (143, 40, 25, 7))
+        huge = 1 << 4095
+        assert shapes.minimum(*many_names[:32]) == shapes.minimum(*many_names[31::-1])
+        assert b * c == c * b
+        assert huge * n == n * huge
+        for left, right in [(a, d), (d, a), (n, 2 * huge), (2 * n + m * huge, 2)]:
+            with pytest.raises(ValueError, match="size expression is too large"):
+                _ = left * right
+        with pytest.raises(ValueError, match="over 32 arguments"):
+            shapes.minimum(*many_names[:33])
 
     @few
     @given(dims, dims, dims)
