@@ -484,9 +484,9 @@ def _of_pass(name: str, arguments: argparse.Namespace) -> Subject:
 
 
 def _of_analysis(name: str, arguments: argparse.Namespace) -> Subject:
-    from tests.analysis.table import ANALYSES, PENDING
+    from tests.analysis.table import ANALYSES
 
-    files = tuple(TESTS / file for file in {**ANALYSES, **PENDING}[name])
+    files = tuple(TESTS / file for file in ANALYSES[name])
     share = ANALYSIS_SHARE if arguments.share is None else arguments.share
     return Subject(name, f"relax_mlir.{name}", files, arguments.per_analysis, share)
 
@@ -510,9 +510,9 @@ def _keep_bytecode(folder: str) -> None:
 
 def _check_names(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     from relax_mlir.errors import near_misses
-    from tests.analysis.table import ANALYSES, PENDING
+    from tests.analysis.table import ANALYSES
 
-    known = [*ANALYSES, *PENDING, *_list_passes()]
+    known = [*ANALYSES, *_list_passes()]
     for name in names:
         if name not in known:
             parser.error(f"no pass or analysis `{name}`.{near_misses(name, known)}")

@@ -63,9 +63,6 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "tir.schedule.whole_writes": ("schedule/test_whole_writes.py",),
     "traversal": ("analysis/test_traversal.py",),
 }
-# Those without such tests yet. ``python -m tests.mutants NAME`` says how far they are; one
-# that has come far enough moves up.
-PENDING: Mapping[str, Sequence[str]] = {}
 # Folders of the package, without those below them, and the modules in them that are no
 # analyses: they hold, build, rewrite, verify or run programs, or choose between rules.
 FOLDERS: Mapping[str, str] = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.table import ANALYSES, FOLDERS, PENDING
+from tests.analysis.table import ANALYSES, FOLDERS
 
 _TESTS = Path(__file__).parents[1]
 _PACKAGE = _TESTS.parent / "relax_mlir"
@@ -21,14 +21,12 @@ def modules_in(folder: str) -> set[str]:
 def test_every_module_is_an_analysis_or_said_to_be_none(folder: str) -> None:
     prefix = f"{folder}/".lstrip("/").replace("/", ".")
     others = {f"{prefix}{name}" for name in FOLDERS[folder].split()}
-    analyses = {*ANALYSES, *PENDING}
 
-    assert modules_in(folder) - analyses == others, "see tests/analysis/table.py"
+    assert modules_in(folder) - set(ANALYSES) == others, "see tests/analysis/table.py"
 
 
 def test_every_analysis_has_tests() -> None:
-    assert not ANALYSES.keys() & PENDING.keys()
-    for name, files in {**ANALYSES, **PENDING}.items():
+    for name, files in ANALYSES.items():
         assert (_PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
         assert files, name
         for file in files:
@@ -36,7 +34,7 @@ def test_every_analysis_has_tests() -> None:
 
 
 def test_every_file_of_tests_belongs_to_an_analysis() -> None:
-    listed = {file for files in {**ANALYSES, **PENDING}.values() for file in files}
+    listed = {file for files in ANALYSES.values() for file in files}
     found = {f"analysis/{f.name}" for f in Path(__file__).parent.glob("test_*.py")}
 
     assert found - listed == {"analysis/test_table.py"}
