@@ -31,6 +31,7 @@ __all__ = [
     "llvm_context",
     "mlir",
     "mlir_errors",
+    "name_of",
     "operation_of",
     "take_text",
 ]
@@ -279,6 +280,13 @@ def functions(code: object) -> Iterator[c_void_p]:
     while function:
         yield c_void_p(function)
         function = llvm().LLVMGetNextFunction(c_void_p(function))
+
+
+def name_of(value: c_void_p) -> str:
+    """The name of a global value, such as a function, in an LLVM module."""
+    length = c_size_t()
+    data = llvm().LLVMGetValueName2(value, ctypes.byref(length))
+    return ctypes.string_at(data, length.value).decode()
 
 
 @functools.cache

@@ -1,8 +1,7 @@
 """Legalization of masked loads of bf16 vectors, as loads of 16-bit integers."""
 
-import ctypes
 import re
-from ctypes import c_size_t, c_void_p
+from ctypes import c_void_p
 
 from relax_mlir.runtime import llvm_c
 
@@ -20,7 +19,8 @@ def as_integer_loads(code: object) -> None:
     of 34 lanes with a constant mask.
     """
     llvm = llvm_c.llvm()
-    calls = [c for f in llvm_c.functions(code) if _is_bf16_load(f) for c in _users(f)]
+    loads = [f for f in llvm_c.functions(code) if _NAME.fullmatch(llvm_c.name_of(f))]
+    calls = [call for load in loads for call in _users(load)]
     if not calls:
         return
     context = c_void_p(llvm.LLVMGetModuleContext(code))
@@ -30,13 +30,6 @@ def as_integer_loads(code: object) -> None:
             _replace(code, context, builder, call)
     finally:
         llvm.LLVMDisposeBuilder(builder)
-
-
-def _is_bf16_load(function: c_void_p) -> bool:
-    length = c_size_t()
-    data = llvm_c.llvm().LLVMGetValueName2(function, ctypes.byref(length))
-    name = ctypes.string_at(data, length.value).decode()
-    return _NAME.fullmatch(name) is not None
 
 
 def _users(function: c_void_p) -> list[c_void_p]:

@@ -17,7 +17,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from ctypes import byref, c_size_t, c_void_p
+from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING
 
 import tvm_ffi
@@ -314,10 +314,8 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
 
 def _check_intrinsics(code: object, triple: str) -> None:
     """Refuse intrinsics of other targets, at which code generation ends the process."""
-    length = c_size_t()
     for function in llvm_c.functions(code):
-        data = llvm_c.llvm().LLVMGetValueName2(function, byref(length))
-        name = ctypes.string_at(data, length.value).decode()
+        name = llvm_c.name_of(function)
         family = name.split(".")[1] if name.startswith("llvm.") else None
         if family in _INTRINSICS and not triple.startswith(_INTRINSICS[family]):
             raise CompileError(f"`{name}`: not an intrinsic of {triple}")
