@@ -11,6 +11,12 @@ from relax_mlir import dialects
 
 __all__ = ["borrowed_context", "new_context", "shared_context"]
 
+# What the package builds operations of. Texts and passes load other dialects when they meet
+# them; to load all of MLIR's takes as long as to import a small model.
+_BUILT = (
+    *("amx", "arith", "cf", "func", "gpu", "irdl", "linalg", "llvm", "math", "memref"),
+    *("nvgpu", "nvvm", "scf", "tensor", "vector"),
+)
 _MOST_USES = 64  # of a borrowed context: what it has uniqued is never freed
 _idle: deque[tuple[ir.Context, int]] = deque()  # with how often they were used
 
@@ -21,7 +27,7 @@ def new_context() -> ir.Context:
     Kernels are compiled on Python threads; a pool of MLIR's per context would only
     compete with them.
     """
-    context = ir.Context()
+    context = ir.Context(load_on_create_dialects=_BUILT)  # pyright: ignore[reportCallIssue]
     context.enable_multithreading(False)
     dialects.load(context)
     return context

@@ -12,7 +12,7 @@ __all__ = ["zoo_models"]
 # Of the same operators as others that are smaller, or that take less time.
 _LIKE_OTHERS = {
     *("light_bvlc_alexnet", "light_inception_v2", "light_vgg19", "light_zfnet512"),
-    *("light_densenet121", "gpt2_prefill"),
+    *("light_densenet121", "light_inception_v1", "light_shufflenet", "gpt2_prefill"),
 }
 
 

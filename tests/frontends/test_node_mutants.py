@@ -15,12 +15,12 @@ from tests.frontends.single_node import node_model
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_mutants_agree_or_are_listed_with_a_reason(domain: str) -> None:
     # In a process of their own: onnxruntime may end it.
-    outcomes = run(range(40), domain=domain)
+    outcomes = run(range(25), domain=domain)
 
     bad = [o for o in outcomes if not o.is_good and reason(o) is None]
 
     assert not bad, "\n".join(map(str, bad))
-    assert sum(o.kind == "agrees" for o in outcomes) > 15
+    assert sum(o.kind == "agrees" for o in outcomes) > 9
 
 
 def test_reasons_are_for_what_they_name() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 import relax_mlir
 from models import zoo
@@ -15,6 +16,14 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytestmark = pytest.mark.slow
 
 _BY_NAME = {e.name: e for e in zoo.PACKAGED}
+# Of the same operators as `ppocr_rec`.
+_RARE = ("ppocr_cls", "ppocr_det")
+
+
+def _marked(name: str, value: object) -> ParameterSet:
+    """A parameter of a test of a network, which may be in ``make every-case`` alone."""
+    marks = [pytest.mark.every_case] * (name in _RARE)
+    return pytest.param(value, id=name, marks=marks)
 
 
 def fetched(entry: zoo.Packaged) -> Path:
@@ -42,7 +51,7 @@ def compare(path: Path, name: str, inputs: dict[str, np.ndarray]) -> None:
         assert_same_numbers(ours, theirs, tolerance=1e-4, where=name)
 
 
-@pytest.mark.parametrize("entry", zoo.PACKAGED, ids=lambda e: e.name)
+@pytest.mark.parametrize("entry", [_marked(e.name, e) for e in zoo.PACKAGED])
 def test_trained_model_gives_the_known_answer(entry: zoo.Packaged) -> None:
     path = fetched(entry)
     inputs = dict(entry.inputs(None))
@@ -55,7 +64,7 @@ def test_trained_model_gives_the_known_answer(entry: zoo.Packaged) -> None:
 
 @pytest.mark.parametrize("batch", [1, 5])
 @pytest.mark.parametrize("width", [96, 320, 801])
-@pytest.mark.parametrize("name", ["ppocr_cls", "ppocr_rec"])
+@pytest.mark.parametrize("name", [_marked(n, n) for n in ("ppocr_cls", "ppocr_rec")])
 def test_one_compile_serves_lines_of_any_width(
     name: str, width: int, batch: int
 ) -> None:
