@@ -151,6 +151,9 @@ def cache_read(
             f"cache_read: {tree.describe(block)} writes `{accesses.buffer_name(buffer)}`, "
             "too, and no other block reads it: expected a reader; see `cache_inplace`"
         )
+    legality.check_outside_init(
+        wanted if writer is None else [*wanted, writer], "cache_read"
+    )
     with state.change(block) as indices:
         stage = _read_stage(scope, buffer, writer, wanted, readers, indices)
         return _cache(stage, scope, wanted, memory, indices, is_read=True)
@@ -330,6 +333,7 @@ def cache_write(
             f"cache_write: {tree.describe(block)} is not the block that writes "
             f"`{accesses.buffer_name(buffer)}`"
         )
+    legality.check_outside_init([block, *consumers], "cache_write")
     check_holds_no_earlier_value(scope, block, buffer, "cache_write")
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     with state.change(block) as indices:
@@ -375,6 +379,7 @@ def cache_inplace(
             f"`{accesses.buffer_name(buffer)}`: expected a buffer that it reads and writes"
         )
     scope = tree.scope_of(block)
+    legality.check_outside_init([block], "cache_inplace")
     with state.change(block) as indices:
         place = tree.parent_of(tree.realize_of(block))
         position = tree.position_in(place, block)

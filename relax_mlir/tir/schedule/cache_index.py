@@ -34,6 +34,7 @@ def cache_index(
     """Compute indices ahead; see :meth:`Schedule.cache_index`."""
     where = "cache_index"
     legality.check_not_root(block, where)
+    legality.check_outside_init([block], where)
     legality.check_axis_starts(block, where, may_be_above_0=True)
     check_storage_scope(memory, where)
     found = _repeated(block, threshold)

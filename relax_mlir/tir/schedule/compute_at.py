@@ -85,6 +85,11 @@ def _check(move: _Move) -> None:
             f"{where}: {tree.describe(block)} and {tree.describe(loop)} are not under "
             "the same block scope"
         )
+    if tree.region_in(scope, loop) != tree.region_in(scope, block):
+        raise ScheduleError(
+            f"{where}: either {tree.describe(block)} or {tree.describe(loop)} computes the "
+            f"start value of {tree.describe(scope)}: expected both in its body"
+        )
     legality.check_stage_pipeline(scope, where)
     root = tree.child_of(scope, block)
     for other in tree.blocks_below(root) or [block]:

@@ -55,6 +55,7 @@ def pad_einsum(
 ) -> None:
     """Pad the axes of a sum of products; see :meth:`Schedule.pad_einsum`."""
     legality.check_not_root(block, _WHERE)
+    legality.check_outside_init([block], _WHERE)
     legality.check_axis_starts(block, _WHERE)
     scope = tree.scope_of(block)
     legality.check_stage_pipeline(scope, _WHERE)

@@ -35,6 +35,7 @@ __all__ = [
     "check_complete_or_reduction",
     "check_not_output",
     "check_not_root",
+    "check_outside_init",
     "check_reduction",
     "check_self_contained",
     "check_stage_pipeline",
@@ -185,6 +186,22 @@ def check_not_root(block: ir.Operation, where: str) -> None:
         raise ScheduleError(
             f"{where}: expected a block inside the program, got the root"
         )
+
+
+def check_outside_init(statements: Sequence[ir.Operation], where: str) -> None:
+    """Refuse statements of the start value of their scope, which sees no new buffer of it.
+
+    Raises:
+        ScheduleError: one stands there.
+    """
+    for statement in statements:
+        scope = tree.scope_of(statement)
+        if tree.region_in(scope, statement) != tree.body(scope):
+            raise ScheduleError(
+                f"{where}: {tree.describe(statement)} computes the start value of "
+                f"{tree.describe(scope)}, which can not use a buffer of its body: expected "
+                "a statement of the body. Hint: `decompose_reduction` moves it out"
+            )
 
 
 def check_axis_starts(

@@ -116,6 +116,7 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
         ScheduleError: it accesses several, or not element by element.
     """
     legality.check_not_root(block, where)
+    legality.check_outside_init([block], where)
     legality.check_axis_starts(block, where, may_be_above_0=where == "reindex")
     indices = Indices()
     known = axis_symbols(block, indices)

@@ -43,6 +43,7 @@ def rfactor(state: ScheduleState, loop: ir.Operation, factor_axis: int) -> ir.Op
         )
     (block,) = blocks
     legality.check_reduction(block, where)
+    legality.check_outside_init([block], where)
     legality.check_axis_sizes(block, where)
     legality.check_stage_pipeline(tree.scope_of(block), where)
     loops = tree.enclosing_loops(block)
