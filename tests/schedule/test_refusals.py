@@ -147,3 +147,150 @@ def test_said_boxes_do_not_hold_in_another_layout() -> None:
 
     assert "T.reads(B[vi, vj // 5, vj % 5])" in schedule.mod["main"].script()
     check_schedule(schedule, scale_shift)
+
+
+@T.prim_func
+def _doubled_sums(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.opaque(6, i)
+            B[vi] = T.if_then_else(vi > 0, B[vi - 1], T.float32(0)) + A[vi]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi] * 2.0
+
+
+def test_what_a_block_before_reads_in_the_next_step_is_kept() -> None:
+    schedule = Schedule(_doubled_sums)
+    schedule.cache_inplace("B", 0, "global")
+
+    with pytest.raises(ScheduleError, match="reads `B`, too"):
+        schedule.reverse_compute_inline("C")
+
+    check_schedule(schedule, _doubled_sums)
+
+
+@T.prim_func
+def _overwritten(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("A"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = C[vi]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[5 - vi]
+
+
+@pytest.mark.parametrize(
+    ("apply", "message"),
+    [
+        (
+            lambda s: s.compute_inline("B"),
+            "block `B` reads `A` before block `A` writes it",
+        ),
+        (
+            lambda s: s.reverse_compute_inline("C"),
+            "block `A` reads `C` before block `C` writes it",
+        ),
+    ],
+)
+def test_blocks_stay_before_what_they_read_is_written(apply, message) -> None:
+    schedule = Schedule(_overwritten)
+
+    with pytest.raises(ScheduleError, match=message):
+        apply(schedule)
+
+    check_schedule(schedule, _overwritten)
+
+
+@T.prim_func
+def _reversed_in_place(A: T.Buffer((6,), "float32"), X: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("A"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = B[5 - vi]
+    for i in range(6):
+        with T.block("X"):
+            vi = T.axis.spatial(6, i)
+            X[vi] = A[vi]
+    for i in range(6):
+        with T.block("later"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = 0.0
+
+
+def test_a_consumer_does_not_overwrite_what_it_then_reads() -> None:
+    schedule = Schedule(_reversed_in_place)
+
+    with pytest.raises(ScheduleError, match="`B` reads `A` before block `A` writes"):
+        schedule.compute_inline("B")
+
+    check_schedule(schedule, _reversed_in_place)
+
+
+def test_what_is_written_behind_the_consumers_stays_where_it_is() -> None:
+    @T.prim_func
+    def cleared(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+        B = T.alloc_buffer((6,))
+        for i in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                B[vi] = A[vi] * 2.0
+        for i in range(6):
+            with T.block("C"):
+                vi = T.axis.spatial(6, i)
+                C[vi] = B[5 - vi]
+        for i in range(6):
+            with T.block("A"):
+                vi = T.axis.spatial(6, i)
+                A[vi] = 0.0
+
+    schedule = Schedule(cleared)
+    schedule.compute_inline("B")
+    check_schedule(schedule, cleared)
+
+
+@T.prim_func
+def _read_outside(
+    A: T.Buffer((2, 6), "float32"),
+    C: T.Buffer((2, 6), "float32"),
+    D: T.Buffer((2, 6), "float32"),
+):
+    B = T.alloc_buffer((2, 6))
+    for i in range(2):
+        with T.block("rows"):
+            vi = T.axis.spatial(2, i)
+            for j in range(6):
+                with T.block("B"):
+                    vj = T.axis.spatial(6, j)
+                    B[vi, vj] = A[vi, vj] * 2.0
+            for j in range(6):
+                with T.block("C"):
+                    vj = T.axis.spatial(6, j)
+                    C[vi, vj] = B[vi, vj] + 1.0
+    for i, j in T.grid(2, 6):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = B[vi, vj]
+
+
+def test_what_blocks_of_other_scopes_read_is_kept() -> None:
+    schedule = Schedule(_read_outside)
+
+    with pytest.raises(ScheduleError, match="block `D` reads `B`, too"):
+        schedule.reverse_compute_inline("C")
+
+    check_schedule(schedule, _read_outside)

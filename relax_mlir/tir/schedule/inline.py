@@ -95,6 +95,21 @@ def _check_plain_access(block: ir.Operation, buffer: ir.Value, where: str) -> No
         )
 
 
+def _check_only_reads(
+    loads: Sequence[ir.Operation], buffer: ir.Value, where: str
+) -> None:
+    """Refuse other reads of a buffer that nobody writes any more.
+
+    In a loop one may stand in front of the block that writes it.
+    """
+    for access in accesses.accesses_in(tree.function_of(loads[0])):
+        if access.buffer == buffer and not access.is_write and access.op not in loads:
+            raise ScheduleError(
+                f"{where}: {tree.describe(tree.scope_of(access.op))} reads "
+                f"`{accesses.buffer_name(buffer)}`, too: expected a single consumer"
+            )
+
+
 def _check_not_alone(block: ir.Operation, where: str) -> None:
     """A scope must hold something after the block is gone."""
     if len(tree.blocks_below(tree.scope_of(block))) == 1:
@@ -119,6 +134,7 @@ def check_inline(block: ir.Operation) -> tuple[_Statement, dict[ir.Value, int]]:
         )
     legality.check_not_output(block, where)
     _check_plain_access(block, written[0], where)
+    legality.check_keeps_order(block, accesses.consumers_of(block), where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
     return statement, _axis_places(block, statement, where)
@@ -222,6 +238,8 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     producer, loads = _producer(block, where)
     buffer = loads[0].operands[0]
     _check_plain_access(block, buffer, where)
+    _check_only_reads(loads, buffer, where)
+    legality.check_keeps_order(block, [block], where)
     target = _only_store(producer, where)
     with state.change(block) as indices:
         values, bounds = _inverted(block, loads[0], where, indices)

@@ -33,6 +33,7 @@ __all__ = [
     "check_bound_in_scope",
     "check_complete",
     "check_complete_or_reduction",
+    "check_keeps_order",
     "check_not_output",
     "check_not_root",
     "check_outside_init",
@@ -398,6 +399,39 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
                 )
     for buffer in accesses.own_buffers(scope):
         _check_covered(scope, buffer, where)
+
+
+def check_keeps_order(
+    block: ir.Operation, last: Sequence[ir.Operation], where: str
+) -> None:
+    """Refuse to compute a block somewhere else in its scope than where it stands.
+
+    Args:
+        last: the blocks up to which it is computed; itself if it moves forward.
+
+    Raises:
+        ScheduleError: another block reads, in front of it, what it writes; or writes,
+            behind it, what it reads.
+    """
+    scope = tree.scope_of(block)
+    blocks = accesses.scope_children(scope)
+    number = blocks.index(block)
+    read, written = accesses.buffers_read(block), accesses.buffers_written(block)
+    pairs = [(other, block, written) for other in blocks[:number]]
+    # In a loop, what stands behind the last one comes before its next step.
+    held = {op for b in last for op in tree.subtree(tree.child_of(scope, b))}
+    end = max((n for n, other in enumerate(blocks) if other in held), default=number)
+    behind = blocks[number + 1 : end + 1]
+    pairs += [(block, other, accesses.buffers_written(other)) for other in behind]
+    for first, second, changed in pairs:
+        found = read if first == block else accesses.buffers_read(first)
+        clash = [b for b in changed if b in found]
+        if clash:
+            raise ScheduleError(
+                f"{where}: {tree.describe(first)} reads "
+                f"`{accesses.buffer_name(clash[0])}` before {tree.describe(second)} writes "
+                f"it: expected that {tree.describe(block)} may be computed elsewhere"
+            )
 
 
 def _check_covered(scope: ir.Operation, buffer: ir.Value, where: str) -> None:
