@@ -347,3 +347,79 @@ def test_the_root_stays_known_when_primitives_are_refused():
 
     assert len(schedule.get_child_blocks(root)) == 2
     check_schedule(schedule, scale_shift)
+
+
+@T.prim_func
+def _row_sums(A: T.Buffer((3, 4), "float32"), B: T.Buffer((3,), "float32")):
+    for i, k in T.grid(3, 4):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda s, loops: s.blockize(loops[0], preserve_unit_iters=False),
+        lambda s, loops: s.decompose_reduction("B", loops[0]),
+    ],
+)
+def test_a_start_value_leaves_out_what_a_loop_of_one_step_does(apply):
+    schedule = Schedule(_row_sums)
+    first, _ = schedule.get_loops("B")
+    schedule.split(first, [None, 5], preserve_unit_iters=False)
+
+    apply(schedule, schedule.get_loops("B"))
+
+    assert "T.where(i_1 < 3)" in [
+        line.replace("i_1_init", "i_1") for line in script_lines(schedule)
+    ]
+    check_schedule(schedule, _row_sums)
+
+
+@T.prim_func
+def _corner_sums(A: T.Buffer((8, 4), "float32"), B: T.Buffer((6,), "float32")):
+    for i, k in T.grid(8, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            vk = T.axis.reduce(4, k)
+            T.where(i + k < 6)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+def test_a_start_value_is_set_where_the_first_value_is_added():
+    schedule = Schedule(_corner_sums)
+    schedule.blockize(schedule.get_loops("B")[0])
+
+    assert "T.where(i < 6)" in script_lines(schedule)
+    check_schedule(schedule, _corner_sums)
+
+
+@T.prim_func
+def _changed_rows(A: T.Buffer((3, 4), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = A[vi, vj] * 2.0
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda s: s.reindex("A", ("read", 0)),
+        lambda s: s.reindex_cache_read("A", 0, "shared", lambda i, j: (i, j)),
+    ],
+)
+def test_a_block_does_not_only_write_a_copy_of_what_it_reads(apply):
+    schedule = Schedule(_changed_rows)
+
+    with pytest.raises(
+        ScheduleError, match="`A` also writes `A`: expected that it only"
+    ):
+        apply(schedule)
+
+    check_schedule(schedule, _changed_rows)

@@ -20,7 +20,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import affine, edit, legality, predicates, tree
-from relax_mlir.tir.schedule.decompose import axes_of
+from relax_mlir.tir.schedule.decompose import axes_of, set_start_predicate
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, without_units
 from relax_mlir.tir.schedule.new_axes import axis_symbol, with_axes
@@ -304,7 +304,8 @@ def _outer_start(
     ]
     region = edit.open_region(outer, 0)
     values = [division.inner[n].value for n, _ in wanted]
-    place, copies = _start_loops(region, loops, values, indices)
+    used = _used_by_start(block, division, values, loops, indices)
+    place, copies, first = _start_loops(region, loops, used, indices)
     with place:
         made = edit.make_block(
             f"{tree.block_name(block)}_init",
@@ -315,37 +316,59 @@ def _outer_start(
     numbers = {n: new for new, (n, _) in enumerate(wanted)}
     old = _old_axes(list(region.arguments), numbers, division, indices)
     _copy_start(start, edit.open_region(made, 1), old, indices)
-    found = [c.replaced(copies, {}) for c in division.inner_conditions]
-    kept = [c for c in found if _is_about(c, copies)]
-    predicates.set_predicate(made, kept, indices)
+    set_start_predicate(made, division.inner_conditions, copies, first, indices)
 
 
-def _is_about(condition: Condition, copies: Mapping[str, Dim]) -> bool:
-    """Whether a condition mentions no loop that the start value does without."""
-    known = {n for value in copies.values() for n in symbols_of(value)}
-    return set(symbols_of(condition.slack)) <= known
+def _used_by_start(
+    block: ir.Operation,
+    division: _Division,
+    values: Sequence[Dim],
+    loops: Sequence[ir.Operation],
+    indices: Indices,
+) -> set[str]:
+    """The loops that the start value goes over: not those of reduce axes, nor of one step.
+
+    Args:
+        values: its axes.
+    """
+    pairs = zip(tree.kinds_of(block), division.inner, strict=True)
+    reduced = {n for kind, p in pairs if kind != "S" for n in symbols_of(p.value)}
+    units = {
+        indices.symbol(loop_var(loop))
+        for loop in loops
+        if loop_bounds(indices, loop)[1] == 1
+    }
+    asked = {n for c in division.inner_conditions for n in symbols_of(c.slack)}
+    return {n for v in values for n in symbols_of(v)} | (asked - reduced - units)
 
 
 def _start_loops(
     region: ir.Block,
     loops: Sequence[ir.Operation],
-    values: Sequence[Dim],
+    used: set[str],
     indices: Indices,
-) -> tuple[ir.InsertionPoint, dict[str, Dim]]:
-    """Copies of the loops that values mention; where they end, and what they stand for."""
-    used = {name for value in values for name in symbols_of(value)}
+) -> tuple[ir.InsertionPoint, dict[str, Dim], dict[str, Dim]]:
+    """Copies of the loops that are used; where they end, and what they stand for.
+
+    Returns:
+        Also where the other loops begin.
+    """
     place = edit.point_before(edit.terminator(region))
     copies: dict[str, Dim] = {}
+    first: dict[str, Dim] = {}
     for loop in loops:
         name = indices.symbol(loop_var(loop))
+        low, extent = (
+            substitute(d, copies | first) for d in loop_bounds(indices, loop)
+        )
         if name not in used:
+            first[name] = low
             continue
-        low, extent = (substitute(d, copies) for d in loop_bounds(indices, loop))
         with place:
             made = edit.make_loop(indices, extent, edit.attributes_of(loop), low)
         copies[name] = indices.of(loop_var(made))
         place = edit.point_before(edit.terminator(tree.body(made)))
-    return place, copies
+    return place, copies, first
 
 
 def _copy_start(

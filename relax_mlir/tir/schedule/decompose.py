@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mlir import ir
 
 from relax_mlir import rewriting
+from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import edit, legality, predicates, tree
@@ -20,7 +21,7 @@ from relax_mlir.tir.schedule.state import (
     loop_var,
 )
 
-__all__ = ["axes_of", "decompose_reduction", "symbols_in"]
+__all__ = ["axes_of", "decompose_reduction", "set_start_predicate", "symbols_in"]
 
 
 def decompose_reduction(
@@ -83,19 +84,22 @@ def _start_block(
     spatial = [n for n, k in enumerate(tree.kinds_of(block)) if k == "S"]
     used = symbols_in(block, indices, "S")
     values = [indices.of(v) for v in tree.bindings(block)]
-    place, copies = edit.point_before(loops[0]), {}
-    dropped: list[str] = []
+    place, copies = edit.point_before(loops[0]), dict[str, Dim]()
+    first: dict[str, Dim] = {}
     for loop in loops:
         name = indices.symbol(loop_var(loop))
-        if name not in used:
-            dropped.append(name)
-            continue
         low, extent = loop_bounds(indices, loop)
+        if name not in used:
+            first[name] = substitute(low, copies | first)
+            continue
         attributes = edit.attributes_of(loop)
         attributes |= {"tir.name": ir.StringAttr.get(tree.loop_name(loop) + "_init")}
         with place:
             made = edit.make_loop(
-                indices, substitute(extent, copies), attributes, substitute(low, copies)
+                indices,
+                substitute(extent, copies | first),
+                attributes,
+                substitute(low, copies | first),
             )
         copies[name] = indices.of(loop_var(made))
         place = edit.point_before(edit.terminator(tree.body(made)))
@@ -115,13 +119,31 @@ def _start_block(
     for number in reversed(range(len(axes))):
         if number not in spatial:
             inner.erase_argument(number)
-    found = [
-        c.replaced(copies, {})
-        for c in predicates.block_conditions(block, indices)
-        if c.value is None and not mentions(c.slack, dropped)
-    ]
-    predicates.set_predicate(start, found, indices)
+    found = [c for c in predicates.block_conditions(block, indices) if c.value is None]
+    set_start_predicate(start, found, copies, first, indices)
     return start
+
+
+def set_start_predicate(
+    start: ir.Operation,
+    conditions: Sequence[predicates.Condition],
+    copies: Mapping[str, Dim],
+    first: Mapping[str, Dim],
+    indices: Indices,
+) -> None:
+    """Make what holds where a reduction starts the predicate of the start value's block.
+
+    Args:
+        conditions: those of the reduction.
+        copies: what stands for the loops that the start value has, too.
+        first: where the others begin, such as those of reduce axes.
+    """
+    around = tree.parent_of(start)
+    about_first = [c for c in conditions if mentions(c.slack, list(first))]
+    kept = [c.replaced(dict(copies), {}) for c in conditions if c not in about_first]
+    at_first = [c.replaced({**copies, **first}, {}) for c in about_first]
+    kept += [c.tidy() for c in legality.drop_proved(at_first, indices, around)]
+    predicates.set_predicate(start, kept, indices)
 
 
 def axes_of(block: ir.Operation, indices: Indices) -> list[Axis]:

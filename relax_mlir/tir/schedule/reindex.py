@@ -139,6 +139,11 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
             f"{where}: {tree.describe(block)} stores `{accesses.buffer_name(buffer)}` under "
             "a condition: expected that each point stores its element"
         )
+    if is_read and buffer in accesses.buffers_written(block):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} also writes "
+            f"`{accesses.buffer_name(buffer)}`: expected that it only reads it"
+        )
     goes_on = not is_read and tree.init_of(block) is None
     if goes_on and buffer in accesses.buffers_read(block):
         raise ScheduleError(
@@ -210,11 +215,6 @@ def _check_order(copy: _Copy) -> None:
     changing = accesses.writers_of(scope, copy.buffer)
     if not copy.is_read:
         changing += accesses.readers_of(scope, copy.buffer)
-    elif block in changing:
-        raise ScheduleError(
-            f"reindex: {tree.describe(block)} also writes "
-            f"`{accesses.buffer_name(copy.buffer)}`: expected that it only reads it"
-        )
     top = set(tree.subtree(tree.child_of(scope, block)))
     for other in changing:
         if other != block and other in top:
