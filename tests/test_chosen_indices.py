@@ -1,0 +1,105 @@
+"""Which integers of a loop are frozen before it is vectorized."""
+
+from contextlib import ExitStack
+from ctypes import byref, c_void_p
+
+import pytest
+
+from relax_mlir.runtime import llvm_c, objects
+from relax_mlir.runtime.chosen_indices import freeze_chosen
+
+_FREEZE = 68  # LLVMOpcode
+
+# Rows of 7 are moved to the left by one element. `%chosen` is 2 or `%column + 2`.
+_ROWS = """
+define void @rows(ptr %x, ptr %y) {
+entry:
+  br label %point
+point:
+  %i = phi i64 [ 0, %entry ], [ %following, %store ]
+  %count = phi i64 [ 0, %entry ], [ %counted, %store ]
+  %column = urem i64 %i, 7
+  %row = sub i64 %i, %column
+  %first = icmp eq i64 %column, 0
+  br i1 %first, label %inside, label %other
+other:
+  %behind = add i64 %column, 2
+  %last = icmp eq i64 %behind, 8
+  br i1 %last, label %store, label %inside
+inside:
+  %chosen = phi i64 [ 2, %point ], [ %behind, %other ]
+  %next = add i64 %row, %chosen
+  %place = getelementptr i32, ptr %x, i64 %next
+  %loaded = load i32, ptr %place
+  br label %store
+store:
+  %value = phi i32 [ 0, %other ], [ %loaded, %inside ]
+  %more = phi i64 [ 0, %other ], [ 1, %inside ]
+  %counted = add i64 %count, %more
+  %target = getelementptr i32, ptr %y, i64 %i
+  store i32 %value, ptr %target
+  %following = add i64 %i, 1
+  %done = icmp eq i64 %following, 56
+  br i1 %done, label %exit, label %point
+exit:
+  store i64 %counted, ptr %y
+  ret void
+}
+"""
+
+
+def _phis(code: object) -> dict[str, list[int]]:
+    """The opcodes of the users of each phi, by its name."""
+    llvm = llvm_c.llvm()
+    found: dict[str, list[int]] = {}
+    for function in llvm_c.functions(code):
+        block = llvm.LLVMGetFirstBasicBlock(function)
+        while block:
+            op = c_void_p(llvm.LLVMGetFirstInstruction(c_void_p(block)))
+            while llvm.LLVMGetInstructionOpcode(op) == 44:
+                users, use = [], llvm.LLVMGetFirstUse(op)
+                while use:
+                    user = c_void_p(llvm.LLVMGetUser(c_void_p(use)))
+                    users.append(llvm.LLVMGetInstructionOpcode(user))
+                    use = llvm.LLVMGetNextUse(c_void_p(use))
+                found[llvm_c.name_of(op)] = users
+                op = c_void_p(llvm.LLVMGetNextInstruction(op))
+            block = llvm.LLVMGetNextBasicBlock(c_void_p(block))
+    return found
+
+
+def test_only_what_a_branch_chooses_for_an_address_is_frozen() -> None:
+    llvm, source = llvm_c.llvm(), _ROWS.encode()
+    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
+        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
+            source, len(source), b"ir"
+        )
+        code, message = c_void_p(), c_void_p()
+        assert not llvm.LLVMParseIRInContext(
+            context, buffer, byref(code), byref(message)
+        )
+        cleanup.callback(llvm.LLVMDisposeModule, code)
+
+        freeze_chosen(code)
+
+        assert not llvm.LLVMVerifyModule(code, 2, byref(message))
+        found = _phis(code)
+        frozen = [name for name, users in found.items() if users == [_FREEZE]]
+        assert list(found) == ["i", "count", "chosen", "value", "more"]
+        assert frozen == ["chosen"]
+
+
+@pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-linux-gnu"])
+@pytest.mark.parametrize("level", [2, 3])
+def test_pipelines_are_divided_in_front_of_the_vectorizer(triple: str, level: int) -> None:
+    before, behind = objects._parts(f"default<O{level}>", triple)
+
+    assert before.endswith("inject-tli-mappings)")
+    assert "loop-vectorize" not in before
+    assert "function<eager-inv>(loop-vectorize<" in behind
+    assert behind.endswith("function(annotation-remarks)")
+
+
+def test_other_pipelines_stay_whole() -> None:
+    assert objects._parts("function(sroa)", "x86_64-linux-gnu") == ("function(sroa)",)
+    assert objects._parts("default<O2>", "nvptx64-nvidia-cuda") == ("default<O2>",)
