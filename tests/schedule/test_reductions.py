@@ -154,3 +154,56 @@ def test_results_that_do_not_belong_together_are_refused(starts, body, rows, mes
 
     with pytest.raises(ScheduleError, match=message):
         schedule.rfactor(schedule.get_loops("M")[1], 0)
+
+
+@T.prim_func
+def _sums_in_steps(A: T.Buffer((4, 6), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("start"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = T.float32(0)
+    for k in range(2):
+        with T.block("step"):
+            vk = T.axis.opaque(2, k)
+            P = T.alloc_buffer((6,))
+            for i in range(6):
+                with T.block("P"):
+                    vi = T.axis.spatial(6, i)
+                    P[vi] = T.Cast("float32", vi)
+            for kk, i in T.grid(2, 6):
+                with T.block("B"):
+                    vr = T.axis.reduce(4, vk * 2 + kk)
+                    vi = T.axis.spatial(6, i)
+                    with T.init():
+                        B[vi] = T.float32(0)
+                    B[vi] = B[vi] + A[vr, vi] * P[vi]
+            for i in range(6):
+                with T.block("C"):
+                    vi = T.axis.opaque(6, i)
+                    C[vi] = C[vi] + B[vi]
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda s, loops: s.decompose_reduction("B", loops[0]),
+        lambda s, loops: s.rfactor(loops[0], 0),
+        lambda s, _: s.reverse_compute_at("B", s.get_loops("P")[0]),
+    ],
+)
+def test_a_reduction_that_the_next_step_goes_on_with_is_kept(apply):
+    schedule = Schedule(_sums_in_steps)
+
+    with pytest.raises(
+        ScheduleError, match="`vr` of block `B` depends on variables from"
+    ):
+        apply(schedule, schedule.get_loops("B"))
+
+    check_schedule(schedule, _sums_in_steps)
+
+
+def test_loops_of_such_a_reduction_are_parallel():
+    schedule = Schedule(_sums_in_steps)
+    schedule.parallel(schedule.get_loops("B")[1])
+    check_schedule(schedule, _sums_in_steps)

@@ -102,6 +102,7 @@ def _check(move: _Move) -> None:
     if not move.is_reverse:
         legality.check_not_output(block, where)
     legality.check_self_contained(block, where)
+    legality.check_reduces_inside(block, where)
     legality.check_axis_starts(block, where, may_be_above_0=True)
     _check_other_writers(move, scope)
 

@@ -37,6 +37,7 @@ __all__ = [
     "check_not_output",
     "check_not_root",
     "check_outside_init",
+    "check_reduces_inside",
     "check_reduction",
     "check_self_contained",
     "check_stage_pipeline",
@@ -285,18 +286,34 @@ def check_bound_in_scope(block: ir.Operation, where: str) -> None:
     Raises:
         ScheduleError: an axis depends on a variable from outside of the scope.
     """
+    for _, name in _bound_outside(block):
+        raise _bound_error(block, name, where)
+
+
+def _bound_error(block: ir.Operation, name: str, where: str) -> ScheduleError:
+    return ScheduleError(
+        f"{where}: axis `{name}` of {tree.describe(block)} depends on variables from "
+        f"outside of {tree.describe(tree.scope_of(block))}: expected axes that loops "
+        "inside of it go over"
+    )
+
+
+def _bound_outside(block: ir.Operation) -> list[tuple[str, str]]:
+    """The kinds and names of axes that depend on a variable from outside of the scope."""
     indices = Indices()
     indices.add_sizes(tree.function_of(block))
     own = {indices.symbol(loop_var(loop)) for loop in tree.enclosing_loops(block)}
-    names = tree.axis_names(block)
-    for name, value in zip(names, tree.bindings(block), strict=True):
-        free = set(symbols_of(indices.of(value))) - own
-        if not all(indices.is_size(dims.symbol(n)) for n in free):
-            raise ScheduleError(
-                f"{where}: axis `{name}` of {tree.describe(block)} depends on variables "
-                f"from outside of {tree.describe(tree.scope_of(block))}: expected axes "
-                "that loops inside of it go over"
-            )
+    axes = zip(
+        tree.kinds_of(block), tree.axis_names(block), tree.bindings(block), strict=True
+    )
+    return [
+        (kind, name)
+        for kind, name, value in axes
+        if any(
+            symbol not in own and not indices.is_size(dims.symbol(symbol))
+            for symbol in symbols_of(indices.of(value))
+        )
+    ]
 
 
 def check_complete(block: ir.Operation, where: str) -> None:
@@ -325,6 +342,18 @@ def check_reduction(block: ir.Operation, where: str) -> None:
             f"{where}: {tree.describe(block)} is not a reduction block: expected that "
             f"{problem}"
         )
+    check_reduces_inside(block, where)
+
+
+def check_reduces_inside(block: ir.Operation, where: str) -> None:
+    """Refuse a reduction that goes on in the next step of what is around its scope.
+
+    Raises:
+        ScheduleError: a reduce axis depends on a variable from outside of the scope.
+    """
+    for kind, name in _bound_outside(block):
+        if kind == "R":
+            raise _bound_error(block, name, where)
 
 
 def check_complete_or_reduction(
