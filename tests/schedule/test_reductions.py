@@ -207,3 +207,56 @@ def test_loops_of_such_a_reduction_are_parallel():
     schedule = Schedule(_sums_in_steps)
     schedule.parallel(schedule.get_loops("B")[1])
     check_schedule(schedule, _sums_in_steps)
+
+
+@T.prim_func
+def _fused_sums(A: T.Buffer((24,), "float32"), B: T.Buffer((4,), "float32")):
+    for f in range(24):
+        with T.block("B"):
+            vi = T.axis.spatial(4, f // 6)
+            vk = T.axis.reduce(6, f % 6)
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi * 6 + vk]
+
+
+def test_a_sum_begins_before_it_goes_on():
+    schedule = Schedule(_fused_sums)
+    outer, inner = schedule.split(schedule.get_loops("B")[0], [5, 5])
+
+    with pytest.raises(ScheduleError, match="spatial and of reduce axes of block `B`"):
+        schedule.reorder(inner, outer)
+
+    check_schedule(schedule, _fused_sums)
+
+
+def test_loops_of_axes_of_their_own_are_reordered():
+    schedule = Schedule(_fused_sums)
+    outer, inner = schedule.split(schedule.get_loops("B")[0], [4, 6])
+    first, last = schedule.split(inner, [2, 3])
+    schedule.reorder(last, outer, first)
+    check_schedule(schedule, _fused_sums)
+
+
+@T.prim_func
+def _products(
+    A: T.Buffer((6, 8), "float32"),
+    B: T.Buffer((8,), "float32"),
+    C: T.Buffer((6,), "float32"),
+):
+    for k, u, i in T.grid(8, 1, 6):
+        with T.block("C"):
+            vk, _vu, vi = T.axis.remap("RSS", [k, u, i])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + A[vi, vk] * B[vk]
+
+
+def test_an_axis_that_is_no_index_is_not_padded():
+    schedule = Schedule(_products)
+
+    with pytest.raises(ScheduleError, match="axis `_vu` is no index of `C`"):
+        schedule.pad_einsum("C", [1, 2, 4])
+
+    schedule.pad_einsum("C", [1, 1, 4])
+    check_schedule(schedule, _products)

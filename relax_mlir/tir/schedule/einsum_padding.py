@@ -75,6 +75,7 @@ def pad_einsum(
             legality.check_bound_in_scope(block, _WHERE)
             _check_whole(block, operands, sizes, indices)
             _check_stored(scope, block, operands)
+            _check_written(block, operands, sizes)
             _check_started(block, operands)
             _check_products(block, operands, sizes)
             _pad(scope, block, operands, sizes, indices)
@@ -146,6 +147,22 @@ def _padded_sizes(
             )
         found[number] = padded
     return found
+
+
+def _check_written(
+    block: ir.Operation, operands: Sequence[_Operand], sizes: Mapping[int, Dim]
+) -> None:
+    """A point that is added writes an element that is added."""
+    padded = [n for n in sizes if tree.kinds_of(block)[n] == "S"]
+    for operand in (o for o in operands if o.is_write):
+        for number in padded:
+            if number not in operand.axes:
+                raise ScheduleError(
+                    f"{_WHERE}: {tree.describe(block)}: axis "
+                    f"`{tree.axis_names(block)[number]}` is no index of "
+                    f"`{accesses.buffer_name(operand.buffer)}`, which would be written "
+                    "again: expected indices as spatial axes that are padded"
+                )
 
 
 def _check_whole(

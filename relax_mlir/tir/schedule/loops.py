@@ -259,6 +259,7 @@ def _check_reorder(
         may_overlap = "R" not in tree.kinds_of(block)
         if not may_overlap:
             _check_not_repeated(chain, block, indices)
+            _check_begins_first(chain, order, block, indices)
         if not legality.has_affine_bindings(
             block, below=chain[0], may_overlap=may_overlap
         ):
@@ -279,6 +280,38 @@ def _check_not_repeated(
             raise ScheduleError(
                 f"reorder: {tree.describe(loop)} repeats {tree.describe(block)}, which "
                 "has a reduce axis: expected loops of its axes"
+            )
+
+
+def _check_begins_first(
+    chain: Sequence[ir.Operation],
+    order: Sequence[ir.Operation],
+    block: ir.Operation,
+    indices: Indices,
+) -> None:
+    """Refuse to reorder loops of spatial and reduce axes at once.
+
+    The first value of the reduce axes, at which a sum begins, might come later then.
+    """
+    around = {indices.symbol(loop_var(o)) for o in tree.enclosing_loops(block)}
+    groups: list[tuple[set[str], set[str]]] = []  # the kinds, and the loops, of axes
+    for kind, value in zip(tree.kinds_of(block), tree.bindings(block), strict=True):
+        kinds, used = {kind}, around.intersection(symbols_of(indices.of(value)))
+        joined = [g for g in groups if g[1] & used]
+        groups = [g for g in groups if g not in joined]
+        groups.append(
+            (kinds.union(*(k for k, _ in joined)), used.union(*(u for _, u in joined)))
+        )
+    for kinds, used in groups:
+        before, after = (
+            [o for o in loops if indices.symbol(loop_var(o)) in used]
+            for loops in (chain, order)
+        )
+        if len(kinds) > 1 and before != after:
+            raise ScheduleError(
+                f"reorder: {tree.describe(before[0])} and others are parts of spatial and "
+                f"of reduce axes of {tree.describe(block)}: expected that those keep "
+                "their order"
             )
 
 
