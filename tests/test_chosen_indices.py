@@ -91,7 +91,9 @@ def test_only_what_a_branch_chooses_for_an_address_is_frozen() -> None:
 
 @pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-linux-gnu"])
 @pytest.mark.parametrize("level", [2, 3])
-def test_pipelines_are_divided_in_front_of_the_vectorizer(triple: str, level: int) -> None:
+def test_pipelines_are_divided_in_front_of_the_vectorizer(
+    triple: str, level: int
+) -> None:
     before, behind = objects._parts(f"default<O{level}>", triple)
 
     assert before.endswith("inject-tli-mappings)")
