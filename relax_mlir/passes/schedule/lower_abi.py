@@ -12,6 +12,7 @@ from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim, marks
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
+from relax_mlir.objects.names import rename_functions
 from relax_mlir.passes.schedule.guarded_calls import GuardedCalls, guard_scratch
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
 from relax_mlir.rewriting import Pass, clone, erase
@@ -41,6 +42,7 @@ from relax_mlir.traversal import own_operations
 __all__ = ["LowerAbi"]
 
 _PARALLEL_FOR = "relax_rt2_parallel_for"
+_ENTRY = ".entry"
 _ALIGNMENT = 64  # bytes, of every buffer in a scratch or an arena
 
 
@@ -48,10 +50,13 @@ _ALIGNMENT = 64  # bytes, of every buffer in a scratch or an arena
 class LowerAbi(Pass):
     """Give kernels and main the C calling convention of the native runtime.
 
-    A kernel ``k`` becomes three functions: ``k_body`` with the loops, on pointers that
-    do not alias, but for a result and what it may overwrite; ``k_tile(buffers, sizes, scratch, begin, end)``, which the runtime
+    A kernel ``k`` becomes three functions: ``k.body`` with the loops, on pointers that
+    do not alias, but for a result and what it may overwrite; ``k.tile(buffers, sizes, scratch, begin, end)``, which the runtime
     calls for a range of tiles; and ``k(buffers, sizes, context)``, which hands the tiles
     to the runtime. ``main(buffers, sizes, arena, context)`` calls kernels that way.
+
+    Beside ``main`` a kernel is called ``k.entry``, so that it is none of the functions of C
+    that arithmetic becomes, such as ``erf`` and ``memcpy``.
 
     Attributes:
         guard: let the runtime call kernels between guard pages, to find what they access
@@ -61,6 +66,7 @@ class LowerAbi(Pass):
     guard: bool = False
 
     def run(self, module: IRModule) -> None:
+        _rename_kernels(module)
         outputs = _output_counts(module)
         for function in module.func_ops():
             if "tir.prim_func" in function.attributes:
@@ -75,6 +81,18 @@ class LowerAbi(Pass):
         is_declared = any(f.name.value == _PARALLEL_FOR for f in functions)
         if not is_declared and any("relax.entry" in f.attributes for f in functions):
             _declare_parallel_for(module)
+
+
+def _rename_kernels(module: IRModule) -> None:
+    """Give the kernels of a module with ``main`` names that no function of C has."""
+    functions = module.func_ops()
+    if any("relax.main" in f.attributes for f in functions):
+        kernels = [f.name.value for f in functions if _is_kernel(f)]
+        rename_functions(module.mlir.operation, {k: f"{k}{_ENTRY}" for k in kernels})
+
+
+def _is_kernel(function: func.FuncOp) -> bool:
+    return "tir.prim_func" in function.attributes and not function.is_external
 
 
 def _output_counts(module: IRModule) -> dict[str, int]:
@@ -114,7 +132,8 @@ class _KernelLowering:
         self.function = function
         self.guard = guard
         self.top = function.operation.block
-        self.name = function.name.value
+        self.symbol = function.name.value
+        self.name = self.symbol.removesuffix(_ENTRY)
         self.types = list(function.type.inputs)
         self.memrefs = [t for t in self.types if isinstance(t, ir.MemRefType)]
         self.shapes = [_argument_shape(function, i) for i in range(len(self.memrefs))]
@@ -165,7 +184,7 @@ class _KernelLowering:
     def _make_entry(self, loop: ir.OpView) -> None:
         """``k(buffers, sizes, context)``: how many tiles, how much scratch, and go."""
         p = pointer_type()
-        entry = func.FuncOp(self.name, ir.FunctionType.get([p, p, p], []))
+        entry = func.FuncOp(self.symbol, ir.FunctionType.get([p, p, p], []))
         entry.attributes["relax.entry"] = ir.UnitAttr.get()
         buffers, sizes, context = entry.add_entry_block().arguments
         with ir.InsertionPoint(entry.entry_block):
