@@ -69,3 +69,17 @@ def _check(params: list[Var], value: object) -> None:
 
     (expected,) = reference.run(module, *arrays)
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_narrow_products_are_added_as_they_are() -> None:
+    """TOPI rounds each product of a cross entropy to the type of the elements."""
+    params = [Var(name, tensor(9, 4, dtype="float16")) for name in ("x", "y")]
+    module = program(params, _of("nn.cross_entropy_with_logits", *params))
+    rng = np.random.default_rng(0)
+    wide = [np.linspace(1, 2, 36).reshape(9, 4), rng.permuted([1.1, -1.1] * 18)]
+    arrays = [a.reshape(9, 4).astype(np.float16) for a in wide]
+
+    (actual,) = relax_mlir.compile(transform.LegalizeOps()(module))(*arrays)
+
+    exact = -np.sum(np.prod([a.astype(np.float64) for a in arrays], axis=0)) / 9
+    assert actual == np.float16(exact)

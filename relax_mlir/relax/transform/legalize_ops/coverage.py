@@ -132,6 +132,11 @@ def _normalizes_in_single_precision(call: Call) -> bool:
     return _has_one_type(call) and tensor_info(call.args[0]).dtype == "float32"
 
 
+def _adds_without_rounding(call: Call) -> bool:
+    """TOPI rounds each product to the element type before it adds it."""
+    return dtypes.dtype(tensor_info(call.args[0]).dtype).bits >= 32
+
+
 def _has_slope_per_channel(call: Call) -> bool:
     data, slope = call.args
     axis = int(call.attrs["axis"])
@@ -221,6 +226,7 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "mean": _mean_of_floats,
     "min": _takes_extremes_of_integers,
     "nn.batch_norm": _normalizes_in_single_precision,
+    "nn.cross_entropy_with_logits": _adds_without_rounding,
     "nn.group_norm": _uses_all_parameters,
     "nn.instance_norm": _uses_all_parameters,
     "nn.layer_norm": _normalizes_along_parameters,
