@@ -7,7 +7,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.shapes import Dim
@@ -19,6 +19,7 @@ from relax_mlir.objects.infer import substitute_info
 from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
+from relax_mlir.renaming import substitute_attributes
 from relax_mlir.rewriting import erase_dead, replace
 from relax_mlir.traversal import blocks_of, own_operations
 
@@ -262,13 +263,7 @@ def substitute_sizes(function: func.FuncOp, values: Mapping[str, Dim]) -> None:
     with function.context:
         map_types(function, lambda type_: substituted_type(type_, values))
         for op in operations_of(function):
-            attributes = op.operation.attributes
-            for name in list(attributes):
-                if not str(attributes[name]).startswith("#relax.shape<"):
-                    continue
-                found: Sequence[Dim] = tensors.python_value(attributes[name])
-                dims = [shapes.substitute(d, values) for d in found]
-                attributes[name] = tensors.shape_attr(dims)
+            substitute_attributes(op.operation, values)
 
 
 def outline_calls(module: IRModule, calls: Sequence[ir.OpView], name: str) -> None:

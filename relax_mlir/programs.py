@@ -162,9 +162,25 @@ def _check_fits(what: str, named: Sequence[Dim], type_: ir.MemRefType) -> None:
 def _check_alloc(op: AllocBufferOp) -> None:
     type_ = op.buffer.type
     _check_fits("`shape`", tensors.python_value(op.shape), type_)
-    dynamic = sum(not isinstance(d, int) for d in tensors.python_value(op.shape))
-    if len(op.sizes) != dynamic:
-        raise ValueError(f"expected {dynamic} sizes, got {len(op.sizes)}")
+    dynamic = [d for d in tensors.python_value(op.shape) if not isinstance(d, int)]
+    if len(op.sizes) != len(dynamic):
+        raise ValueError(f"expected {len(dynamic)} sizes, got {len(op.sizes)}")
+    for dim, value in zip(dynamic, op.sizes, strict=True):
+        name = _symbol_of(value)
+        if name is not None and str(dim) != name:
+            raise ValueError(f"`shape`: expected the size `{name}`, got `{dim}`")
+
+
+def _symbol_of(value: ir.Value) -> str | None:
+    """The symbol that an argument of a program is; None of other values."""
+    block = value.owner
+    if not isinstance(block, ir.Block):
+        return None
+    function = block.owner.opview
+    if not isinstance(function, func.FuncOp):
+        return None
+    attrs = _argument_attributes(function, ir.BlockArgument(value).arg_number)
+    return attrs[marks.SYMBOL].value if marks.SYMBOL in attrs else None
 
 
 def _check_block(op: BlockOp) -> None:

@@ -9,7 +9,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.constraints import are_held_equal
 from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["Renaming", "by_symbol", "dims_of", "whole"]
+__all__ = ["Renaming", "by_symbol", "dims_of", "substitute_attributes", "whole"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,18 @@ def whole(dims: Iterable[Dim]) -> Renaming:
             fresh = shapes.symbol(f"s{len(set(found.values()))}")
             found[dim] = fresh if same is None else found[same]
     return Renaming({}, found)
+
+
+def substitute_attributes(
+    op: ir.Operation | ir.OpView, values: Mapping[str, Dim]
+) -> None:
+    """Put sizes in place of symbols in the shapes among the attributes of an operation."""
+    attributes = op.attributes
+    for name in list(attributes):
+        if str(attributes[name]).startswith("#relax.shape<"):
+            found: Sequence[Dim] = tensors.python_value(attributes[name])
+            dims = [shapes.substitute(dim, values) for dim in found]
+            attributes[name] = tensors.shape_attr(dims)
 
 
 def dims_of(types: Iterable[ir.Type]) -> list[Dim]:

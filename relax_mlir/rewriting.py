@@ -163,15 +163,19 @@ def erase(op: ir.OpView | ir.Operation) -> None:
     op.operation.erase()
 
 
-def clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
+def clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
     """Copy an operation to the insertion point.
 
     Operands, those of operations inside it too, are replaced as ``mapping`` says, which
     then learns what the results became.
+
+    Returns:
+        The copy.
     """
     copy = op.operation.clone()
     _substitute(copy, mapping)
     mapping.update(zip(op.results, copy.results, strict=True))
+    return copy
 
 
 def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:

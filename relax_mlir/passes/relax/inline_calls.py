@@ -25,6 +25,7 @@ from relax_mlir.objects import names
 from relax_mlir.objects.infer import sizes_of
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.renaming import substitute_attributes
 from relax_mlir.rewriting import clone, has_uses, replace
 from relax_mlir.traversal import own_operations
 
@@ -240,11 +241,7 @@ def _substitute(op: ir.Operation, values: Mapping[str, Dim]) -> None:
     """Put the caller's sizes into a copied operation."""
     for result in op.results:
         result.set_type(substituted_type(result.type, values))
-    for name in list(op.attributes):
-        attr = op.attributes[name]
-        if str(attr).startswith("#relax.shape<"):
-            dims = [shapes.substitute(d, values) for d in tensors.python_value(attr)]
-            op.attributes[name] = tensors.shape_attr(dims)
+    substitute_attributes(op, values)
     for region in op.regions:
         for block in region.blocks:
             for inner in own_operations(block):

@@ -1,7 +1,7 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -14,9 +14,11 @@ from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import (
+    AllocBufferOp,
     BlockOp,
     Buffer,
     Builder,
+    DeclBufferOp,
     Index,
     marks,
 )
@@ -28,8 +30,14 @@ from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.passes.tir.map_inlining import distribute_maps, inline_maps
 from relax_mlir.passes.tir.nests import is_scheduled
-from relax_mlir.programs import argument_shape
-from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
+from relax_mlir.programs import argument_shape, argument_symbols
+from relax_mlir.renaming import (
+    Renaming,
+    by_symbol,
+    dims_of,
+    substitute_attributes,
+    whole,
+)
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 from relax_mlir.traversal import own_operations
 
@@ -252,11 +260,11 @@ class _Merger:
             for t, place in zip(types, places, strict=True)
         ]
         sources = [b.value for b in given]
+        dims = [
+            self.renaming.dim(d) for d in tensors.python_value(call.attributes["sizes"])
+        ]
         with ir.InsertionPoint(self.builder.function.entry_block):
-            sizes = [
-                Index.value_of(self.builder.dim(self.renaming.dim(d)))
-                for d in tensors.python_value(call.attributes["sizes"])
-            ]
+            sizes = [Index.value_of(self.builder.dim(d)) for d in dims]
         pairs = zip(out, places, strict=True)
         targets = [b.value for b, place in pairs if place < 0]
         called = names.arg_names(callee)[len(sources) : len(sources) + len(targets)]
@@ -265,8 +273,10 @@ class _Merger:
         arguments = list(callee.arguments)
         mapping = dict(zip(arguments, [*sources, *targets, *sizes], strict=True))
         with ir.InsertionPoint(self.builder.function.entry_block):
-            for op in list(own_operations(callee.entry_block))[:-1]:
-                clone(op, mapping)
+            *operations, _ = own_operations(callee.entry_block)
+            copies = [clone(op, mapping) for op in operations]
+        symbols = argument_symbols(callee).values()
+        _rename_shapes(copies, dict(zip(symbols, dims, strict=True)))
         return _nested(call.results[0].type, iter(out))
 
     def _overwritten(self, given: list[Buffer], place: int) -> Buffer:
@@ -282,6 +292,47 @@ class _Merger:
                 shape, lambda *i: source[i], dtype, "copy"
             )
         return given[place]
+
+
+def _rename_shapes(copies: Sequence[ir.Operation], sizes: Mapping[str, Dim]) -> None:
+    """State the shapes of a program that was copied in the sizes of its new surroundings.
+
+    Args:
+        copies: its operations.
+        sizes: the values of its symbols there.
+    """
+    for copy in copies:
+        for op in [copy.opview, *walk(copy)]:
+            substitute_attributes(op, sizes)
+            if isinstance(op, (AllocBufferOp, DeclBufferOp)):
+                _make_static(op)
+
+
+def _make_static(op: AllocBufferOp | DeclBufferOp) -> None:
+    """Give a buffer the type that its shape has, some of whose sizes became numbers."""
+    type_ = ir.MemRefType(op.buffer.type)
+    shape = tensors.python_value(op.attributes["shape"])
+    given = iter(list(op.sizes))
+    dynamic = ir.ShapedType.get_dynamic_size()
+    was_open = [size == dynamic for size in type_.shape]
+    pairs = [(d, next(given)) for d, o in zip(shape, was_open, strict=True) if o]
+    kept = [value for dim, value in pairs if not isinstance(dim, int)]
+    if len(kept) == len(pairs):
+        return
+    sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
+    others = list(op.operands)[: len(op.operands) - len(pairs)]
+    with ir.InsertionPoint(op), op.location:
+        made = ir.Operation.create(
+            op.operation.name,
+            results=[
+                ir.MemRefType.get(
+                    sizes, type_.element_type, memory_space=type_.memory_space
+                )
+            ],
+            operands=[*others, *kept],
+            attributes={name: op.attributes[name] for name in op.attributes},
+        )
+    replace(op, made.results[0])
 
 
 def _nested(type_: ir.Type, buffers: Iterator[Buffer]) -> _Buffers:

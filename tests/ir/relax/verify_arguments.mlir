@@ -53,3 +53,12 @@ func.func @order(%s: index {tir.symbol = "n"}, %o: memref<8xf32>) attributes {ti
 func.func @outputs(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 2 : i64} {
   return
 }
+
+// -----
+
+// A buffer inside a program has the shape that its sizes say.
+// CHECK: error: invalid module: {{.*}}`tir.alloc_buffer`: `shape`: expected the size `n`, got `m`
+func.func @inner(%o: memref<8xf32>, %s: index {tir.symbol = "n"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %0 = "tir.alloc_buffer"(%s) {shape = #relax.shape<["m"]>} : (index) -> memref<?xf32>
+  return
+}

@@ -93,3 +93,45 @@ func.func @unused(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fun
 func.func @alone(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   return
 }
+
+// -----
+
+// A buffer inside a program has its sizes by the names that they have in what it becomes.
+// CHECK-LABEL: func.func @kept(
+// CHECK-SAME:    %[[N:[^:]*]]: index {tir.symbol = "s0"}, %[[M:[^:]*]]: index {tir.symbol = "s1"})
+// CHECK:         "tir.alloc_buffer"(%[[N]], %[[M]]) {shape = #relax.shape<["s0", "s1"]>}
+func.func @main(%x: tensor<?x?xf32, #relax.shape<["n", "m"]>>) -> tensor<?x?xf32, #relax.shape<["n", "m"]>> {
+  %args = builtin.unrealized_conversion_cast %x : tensor<?x?xf32, #relax.shape<["n", "m"]>> to tuple<tensor<?x?xf32, #relax.shape<["n", "m"]>>>
+  %0 = "relax.call"(%args) {callee = @kept} : (tuple<tensor<?x?xf32, #relax.shape<["n", "m"]>>>) -> tensor<?x?xf32, #relax.shape<["n", "m"]>>
+  return %0 : tensor<?x?xf32, #relax.shape<["n", "m"]>>
+}
+func.func private @kept(%x: tensor<?x?xf32, #relax.shape<["n", "m"]>>) -> tensor<?x?xf32, #relax.shape<["n", "m"]>> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<?x?xf32, #relax.shape<["n", "m"]>> to tuple<tensor<?x?xf32, #relax.shape<["n", "m"]>>>
+  %1 = "relax.call_tir"(%0) {callee = @keep, sizes = #relax.shape<["n", "m"]>} : (tuple<tensor<?x?xf32, #relax.shape<["n", "m"]>>>) -> tensor<?x?xf32, #relax.shape<["n", "m"]>>
+  return %1 : tensor<?x?xf32, #relax.shape<["n", "m"]>>
+}
+func.func @keep(%x: memref<?x?xf32> {tir.shape = #relax.shape<["s1", "s0"]>}, %o: memref<?x?xf32> {tir.shape = #relax.shape<["s1", "s0"]>}, %n: index {tir.symbol = "s1"}, %m: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %kept = "tir.alloc_buffer"(%n, %m) {shape = #relax.shape<["s1", "s0"]>} : (index, index) -> memref<?x?xf32>
+  return
+}
+
+// -----
+
+// It is of known size where the call says a number.
+// CHECK-LABEL: func.func @kept(
+// CHECK-SAME:    %[[N:[^:]*]]: index {tir.symbol = "s0"})
+// CHECK:         "tir.alloc_buffer"(%[[N]]) {shape = #relax.shape<["s0", "5"]>} : (index) -> memref<?x5xf32>
+func.func @main(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>> {
+  %args = builtin.unrealized_conversion_cast %x : tensor<?x5xf32, #relax.shape<["n", "5"]>> to tuple<tensor<?x5xf32, #relax.shape<["n", "5"]>>>
+  %0 = "relax.call"(%args) {callee = @kept} : (tuple<tensor<?x5xf32, #relax.shape<["n", "5"]>>>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  return %0 : tensor<?x5xf32, #relax.shape<["n", "5"]>>
+}
+func.func private @kept(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<?x5xf32, #relax.shape<["n", "5"]>> to tuple<tensor<?x5xf32, #relax.shape<["n", "5"]>>>
+  %1 = "relax.call_tir"(%0) {callee = @keep, sizes = #relax.shape<["n", "5"]>} : (tuple<tensor<?x5xf32, #relax.shape<["n", "5"]>>>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  return %1 : tensor<?x5xf32, #relax.shape<["n", "5"]>>
+}
+func.func @keep(%x: memref<?x?xf32> {tir.shape = #relax.shape<["n", "m"]>}, %o: memref<?x?xf32> {tir.shape = #relax.shape<["n", "m"]>}, %n: index {tir.symbol = "n"}, %m: index {tir.symbol = "m"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %kept = "tir.alloc_buffer"(%n, %m) {shape = #relax.shape<["n", "m"]>} : (index, index) -> memref<?x?xf32>
+  return
+}
