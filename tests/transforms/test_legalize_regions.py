@@ -151,6 +151,18 @@ def test_places_that_no_element_goes_to_have_the_padding() -> None:
     assert "te_layout_transform_with_pad" in legal.script()
 
 
+def test_a_layout_of_rows_that_may_be_shorter_needs_no_inverse() -> None:
+    x = Var("x", relax.TensorStructInfo((2, prim.Var("n", "int64")), "float32"))
+    call = relax.op.layout_transform(x, lambda i, j: i * 5 + j, pad_value=9)
+    model = relax_mlir.compile(transform.LegalizeOps()(program([x], call)))
+
+    (full,) = model(np.arange(10, dtype=np.float32).reshape(2, 5))
+    (short,) = model(np.arange(6, dtype=np.float32).reshape(2, 3))
+
+    assert full.tolist() == list(range(10))
+    assert short.tolist() == [0, 1, 2, 9, 9, 3, 4, 5]
+
+
 def test_a_map_that_is_not_affine_is_refused() -> None:
     with pytest.raises(ValueError, match=r"in the map: expected places, numbers"):
         relax.op.layout_transform(Var("x", tensor(3)), lambda i: prim.Min(i, 1))

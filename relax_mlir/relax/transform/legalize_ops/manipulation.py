@@ -85,11 +85,18 @@ def _repeat(x: te.Tensor, repeats: int, axis: int | None) -> te.Tensor:
 
 
 def _layout_transform(builder: BlockBuilder, call: Call) -> Expr:
-    """A copy, whose result is then laid out as the map says."""
+    """A copy, whose result is then laid out as the map says.
+
+    A schedule needs the inverse of the map. The operator stays where none is known: of
+    ``i * 5 + j`` there is one for five columns, but there may be fewer.
+    """
     (x,), info = call.args, tensor_info(call)
     name, fill = "te_layout_transform", call.attrs["pad_value"]
     index_map = _index_map(call.attrs["index_map"])
-    _, padding = index_map.non_surjective_inverse(_sizes(x))
+    try:
+        _, padding = index_map.non_surjective_inverse(_sizes(x))
+    except ValueError:
+        return call
     if not isinstance(padding, prim.IntImm):
         name += "_with_pad"
 
