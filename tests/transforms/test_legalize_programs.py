@@ -236,6 +236,22 @@ def test_pieces_of_an_open_size_end_where_it_ends(count: int) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
+def test_a_program_gets_the_size_of_a_part_not_of_the_whole() -> None:
+    module = IRModule.parse("""
+func.func @main(%x: tensor<2x?xf32, #relax.shape<["2", "min(n, 1)"]>>,
+                %y: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<2xf32> {
+  %0 = "relax.squeeze"(%x) {axis = array<i64: 0, 1>}
+    : (tensor<2x?xf32, #relax.shape<["2", "min(n, 1)"]>>) -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}""")
+
+    legal = transform.LegalizeOps()(module)
+
+    array, whole = np.array([[3], [4]], np.float32), np.zeros(7, np.float32)
+    (actual,) = compile(legal, cache=False)(array, whole)
+    assert actual.tolist() == [3, 4]
+
+
 def test_constants_that_are_no_numbers_stay_arguments() -> None:
     x = Var("x", tensor(2))
     row = const(np.array([1.0, 2.0], np.float32))

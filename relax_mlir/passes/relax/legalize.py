@@ -194,10 +194,15 @@ class Legalize(Pass):
     )
 
     def run(self, module: IRModule) -> None:
-        is_script = not self.keep_views
         self._keep_assumptions(module)
         if self.before is not None:
             self.before(module)
+        # Another context, where the module became another.
+        with module.context, ir.Location.unknown():
+            self._legalize(module)
+
+    def _legalize(self, module: IRModule) -> None:
+        is_script = not self.keep_views
         legalizer = _Legalizer(module, is_script=is_script, threads=self.threads)
         for function in graph_functions(module):
             if "relax.primitive" in function.attributes:
