@@ -28,6 +28,7 @@ from relax_mlir.objects.buffer_reader import (
     read_match,
 )
 from relax_mlir.objects.loop_reader import read_for, read_while
+from relax_mlir.objects.overwritten_loads import is_overwritten
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.objects.program_arguments import (
@@ -147,7 +148,8 @@ class ProgramReader:
             buffer = read_declared(self, op)
             is_said = marks.IMPLICIT not in op.attributes
             return stmt.DeclBuffer(buffer, self.sequence(rest)) if is_said else None
-        return self._shared(op, rest) if self._is_shared(op) else None
+        is_named = self._is_shared(op) or is_overwritten(op, rest)
+        return self._named(op, rest) if is_named else None
 
     def _let(self, op: ir.OpView, rest: Sequence[ir.OpView]) -> stmt.Stmt:
         value = self.terms.read(op.operands[0])
@@ -156,12 +158,18 @@ class ProgramReader:
         self.terms.terms[op.operation.results[0]] = var
         return stmt.LetStmt(var, value, self.sequence(rest))
 
-    def _shared(self, op: ir.OpView, rest: Sequence[ir.OpView]) -> stmt.Stmt:
-        result = op.operation.results[0]
-        value = self.terms.read(result)
-        var = Var(f"v{len(self.terms.terms)}", value.dtype)
-        self.terms.terms[result] = var
-        return stmt.LetStmt(var, value, self.sequence(rest))
+    def _named(self, op: ir.OpView, rest: Sequence[ir.OpView]) -> stmt.Stmt:
+        """Variables for the results of an operation, where it stands."""
+        results = list(op.operation.results)
+        values = list(map(self.terms.read, results))
+        variables = []
+        for result, value in zip(results, values, strict=True):
+            variables.append(Var(f"v{len(self.terms.terms)}", value.dtype))
+            self.terms.terms[result] = variables[-1]
+        made = self.sequence(rest)
+        for var, value in reversed(list(zip(variables, values, strict=True))):
+            made = stmt.LetStmt(var, value, made)
+        return made
 
     def _is_shared(self, op: ir.OpView) -> bool:
         """Whether arithmetic has a large result that is used twice.
