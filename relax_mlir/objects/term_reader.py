@@ -69,6 +69,11 @@ _INDEX_ONLY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     "arith.divui": _operation(prim.FloorDiv),
     "arith.remui": _operation(prim.FloorMod),
 }
+# What takes the bits of a signless integer as those of an unsigned one.
+_UNSIGNED = frozenset(
+    f"arith.{name}"
+    for name in ("divui", "remui", "minui", "maxui", "shrui", "extui", "uitofp")
+)
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
 )
@@ -79,6 +84,7 @@ _CASTS = frozenset(
 _INTEGER_CASTS = frozenset(
     f"arith.{name}" for name in ("extsi", "extui", "index_cast", "index_castui")
 )
+_FIRST_UNSIGNED = 6  # of the predicates of arith.cmpi
 _CMPI = (prim.EQ, prim.NE, *(prim.LT, prim.LE, prim.GT, prim.GE) * 2)
 _CMPF: Mapping[int, type[prim.BinaryExpr]] = {
     1: prim.EQ,
@@ -177,8 +183,11 @@ class TermReader:
         lhs, rhs = (self._operand(op, i) for i in (0, 1))
         if name in _DIVISIONS:
             rhs = self.read(_divisor(op.operands[1]))
-        lhs, rhs = _same_sign(lhs, rhs)
         is_index = isinstance(op.results[0].type, ir.IndexType)
+        if name in _UNSIGNED and not is_index and lhs.dtype.startswith("int"):
+            made = _BINARY[name](_as_unsigned(lhs), _as_unsigned(rhs))
+            return prim.Cast(lhs.dtype, made)
+        lhs, rhs = _same_sign(lhs, rhs)
         unsigned = is_index or lhs.dtype.startswith("uint")
         combine = (_INDEX_ONLY.get(name) if unsigned else None) or _BINARY[name]
         if is_index and isinstance(lhs, prim.IntImm) and isinstance(rhs, prim.IntImm):
@@ -191,6 +200,8 @@ class TermReader:
         name, term = dtype_of(op.results[0]), self._operand(op, 0)
         is_padded = isinstance(term, BufferLoad) and _is_padded(term)
         is_read = is_padded and op.operation.name == "arith.trunci"
+        if op.operation.name in _UNSIGNED and not is_padded:
+            term = _as_unsigned(term)
         return term if is_read else prim.Cast(name, term)
 
     def _function(self, op: ir.OpView) -> PrimExpr:
@@ -241,8 +252,13 @@ class TermReader:
         return prim.Call(name, "reinterpret", [term])
 
     def _compare_integers(self, op: ir.OpView) -> PrimExpr:
-        lhs, rhs = _same_sign(self._operand(op, 0), self._operand(op, 1))
-        kind = _CMPI[ir.IntegerAttr(op.attributes["predicate"]).value]
+        lhs, rhs = self._operand(op, 0), self._operand(op, 1)
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        is_index = isinstance(op.operands[0].type, ir.IndexType)
+        if predicate >= _FIRST_UNSIGNED and not is_index:
+            lhs, rhs = _as_unsigned(lhs), _as_unsigned(rhs)
+        lhs, rhs = _same_sign(lhs, rhs)
+        kind = _CMPI[predicate]
         is_byte = isinstance(lhs, BufferLoad) and lhs.dtype.startswith("bool")
         if is_byte and kind is prim.NE:
             return lhs
@@ -363,6 +379,16 @@ def _defining(value: ir.Value) -> ir.OpView:
     if isinstance(owner, ir.Block):
         raise ValueError(f"`{value}`: a script has no name for this argument")
     return owner.opview if isinstance(owner, ir.Operation) else owner
+
+
+def _as_unsigned(term: PrimExpr) -> PrimExpr:
+    """The unsigned integer of the same bits, of a signed one."""
+    if not term.dtype.startswith("int"):
+        return term
+    name = f"u{term.dtype}"
+    if isinstance(term, prim.IntImm):
+        return prim.const(term.value % (1 << dtypes.dtype(name).bits), name)
+    return prim.Cast(name, term)
 
 
 def _same_sign(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
