@@ -237,6 +237,42 @@ def test_padding_stands_in_a_block_of_its_own_where_a_block_writes_more():
     check_same_results(twice, schedule.mod["main"])
 
 
+@T.prim_func
+def _running(A: T.Buffer((10,), "float32"), C: T.Buffer((10,), "float32")):
+    B = T.alloc_buffer((10,))
+    for i in range(10):
+        with T.block("B"):
+            vi = T.axis.spatial(10, i)
+            B[vi] = T.if_then_else(vi > 0, B[vi - 1], T.float32(0)) + A[vi]
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def _in_order(A: T.Buffer((10,), "float32"), C: T.Buffer((10,), "float32")):
+    B = T.alloc_buffer((10,))
+    for i in range(10):
+        with T.block("B"):
+            vi = T.axis.opaque(10, i)
+            B[vi] = A[vi] + 1.0
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = B[vi]
+
+
+@pytest.mark.parametrize("before", [_running, _in_order], ids=["running", "in order"])
+def test_padding_stands_beside_blocks_whose_points_are_in_order(before):
+    schedule = Schedule(before)
+    schedule.transform_layout("B", "B", lambda i: (i // 4, i % 4), pad_value=0.0)
+
+    assert schedule.get(schedule.get_loops("B")[0]).extent == 10
+    assert schedule.get(schedule.get_block("buffer_B_padding")).name_hint
+    check_same_results(before, schedule.mod["main"])
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [

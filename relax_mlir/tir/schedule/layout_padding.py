@@ -84,8 +84,8 @@ class Padding:
 
     Attributes:
         scope: the block whose blocks access the buffer.
-        writers: who writes the buffer, with the numbers of the axes that are its indices,
-            where they go over all of it; no numbers for others.
+        writers: who writes the buffer, with the numbers of the spatial axes that are its
+            indices, where they go over all of it; no numbers for others.
     """
 
     scope: ir.Operation
@@ -113,9 +113,10 @@ def plan_padding(scope: ir.Operation, buffer: ir.Value, layout: Layout) -> Paddi
 
 
 def _whole_axes(block: ir.Operation, buffer: ir.Value) -> list[int] | None:
-    """The axes that are the indices of all stores, if they go over the whole buffer.
+    """The axes that are the indices of all accesses, if they go over the whole buffer.
 
-    A block that does something else has none: it goes over its old axes.
+    A block that does something else has none, as one that reads the element that its last
+    point wrote: it goes over its old axes.
     """
     listed = [op.name for op in tree.subtree(block)]
     if accesses.writes(block) != [buffer] or EvaluateOp.OPERATION_NAME in listed:
@@ -130,7 +131,7 @@ def _whole_axes(block: ir.Operation, buffer: ir.Value) -> list[int] | None:
     count = len(tree.kinds_of(block))
     found: set[tuple[int, ...]] = set()
     for access in accesses.accesses_in(block):
-        if not access.is_write or access.buffer != buffer:
+        if access.buffer != buffer:
             continue
         if any(value not in axes for value in access.index_values):
             return None
@@ -138,6 +139,8 @@ def _whole_axes(block: ir.Operation, buffer: ir.Value) -> list[int] | None:
     if len(found) != 1 or tree.guard_of(block) is not None:
         return None
     numbers = list(found.pop())
+    if any(tree.kinds_of(block)[n] != "S" for n in numbers):
+        return None
     extents = [extents_of(indices, block)[n] for n in numbers]
     is_whole = extents == list(accesses.buffer_shape(buffer))
     return numbers if is_whole and _nest(block, numbers) else None
