@@ -1,7 +1,9 @@
 """Which integers of a loop are frozen before it is vectorized."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from ctypes import byref, c_void_p
+from pathlib import Path
 
 import pytest
 
@@ -105,3 +107,35 @@ def test_pipelines_are_divided_in_front_of_the_vectorizer(
 def test_other_pipelines_stay_whole() -> None:
     assert objects._parts("function(sroa)", "x86_64-linux-gnu") == ("function(sroa)",)
     assert objects._parts("default<O2>", "nvptx64-nvidia-cuda") == ("default<O2>",)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder in place of that of LLVM's tools."""
+    llvm_c.llvm()
+    monkeypatch.setattr(llvm_c, "directory", lambda: tmp_path)
+    objects._parts.cache_clear()
+    (tmp_path / "bin").mkdir()
+    yield tmp_path / "bin"
+    objects._parts.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"),
+    [
+        (None, 0),
+        ("#!/bin/sh\necho 'function(sroa,loop-vectorize<>)'\n", 0o600),
+        ("#!/bin/sh\necho 'function(sroa,loop-vectorize<>)'\nexit 1\n", 0o700),
+        ("#!/bin/sh\necho usage\n", 0o700),
+    ],
+    ids=["missing", "no program", "fails", "says something else"],
+)
+def test_pipelines_stay_whole_without_the_tool_that_lists_them(
+    tools: Path, text: str | None, mode: int
+) -> None:
+    if text is not None:
+        (tools / "opt").write_text(text)
+        (tools / "opt").chmod(mode)
+
+    assert objects._parts("default<O2>", "x86_64-linux-gnu") == ("default<O2>",)
+    assert objects._assemble("define void @f() { ret void }", (*objects.host_cpu(), 2))

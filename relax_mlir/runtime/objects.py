@@ -323,13 +323,18 @@ def _parts(passes: str, triple: str) -> tuple[str, ...]:
     """A pipeline, divided in front of the loop vectorizer where it is a default one.
 
     The C API cannot list the passes of ``default<O2>``; ``opt`` of the same wheel can, in
-    20 ms.
+    20 ms. Where the tool is missing or fails, the pipeline is one part.
     """
     if not passes.startswith("default<") or triple.startswith("nvptx"):
         return (passes,)
     opt = llvm_c.directory() / "bin" / "opt"
     command = [opt, f"-mtriple={triple}", f"-passes={passes}", *_LIST_PASSES]
-    listing = subprocess.run(command, input="", capture_output=True, text=True)
+    try:
+        listing = subprocess.run(
+            command, input="", capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return (passes,)
     text = listing.stdout.strip().removesuffix(",verify")
     before, vectorizer, behind = text.partition(f",{_VECTORIZER}")
     if not vectorizer:
