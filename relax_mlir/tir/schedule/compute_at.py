@@ -18,6 +18,7 @@ from relax_mlir.tir.schedule.axis_conditions import (
 )
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
+from relax_mlir.tir.schedule.overwrites import check_not_overwritten
 from relax_mlir.tir.schedule.predicates import (
     is_never_negative,
     set_predicate,
@@ -101,6 +102,7 @@ def _check(move: _Move) -> None:
         )
     if not move.is_reverse:
         legality.check_not_output(block, where)
+        check_not_overwritten(block, where)
     legality.check_self_contained(block, where)
     legality.check_reduces_inside(block, where)
     legality.check_axis_starts(block, where, may_be_above_0=True)

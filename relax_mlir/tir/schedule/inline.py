@@ -29,6 +29,7 @@ from relax_mlir.tir.schedule.indices import (
     replaced,
     simplify,
 )
+from relax_mlir.tir.schedule.overwrites import check_not_overwritten
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
 from relax_mlir.traversal import only_store, own_operations
@@ -135,6 +136,7 @@ def check_inline(block: ir.Operation) -> tuple[_Statement, dict[ir.Value, int]]:
     legality.check_not_output(block, where)
     _check_plain_access(block, written[0], where)
     legality.check_keeps_order(block, accesses.consumers_of(block), where)
+    check_not_overwritten(block, where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
     return statement, _axis_places(block, statement, where)

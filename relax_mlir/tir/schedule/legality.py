@@ -28,6 +28,7 @@ from relax_mlir.tir.schedule.state import (
 )
 
 __all__ = [
+    "are_apart",
     "bottoms_at",
     "check_axis_sizes",
     "check_bound_in_scope",
@@ -514,7 +515,7 @@ def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> No
         if not is_shared or not any(is_write for _, is_write, _ in found):
             continue
         (_, _, box), *others = found
-        if any(o != box for _, _, o in others) or not _are_apart(box, steps, limits):
+        if any(o != box for _, _, o in others) or not are_apart(box, steps, limits):
             raise ScheduleError(
                 f"{where}: {tree.describe(nests[0][-1])} and those behind it share "
                 f"`{accesses.buffer_name(buffer)}`, and one writes it: expected that a "
@@ -522,7 +523,7 @@ def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> No
             )
 
 
-def _are_apart(
+def are_apart(
     box: Sequence[regions.Run], steps: Mapping[str, Dim], limits: Limits
 ) -> bool:
     """Whether the boxes of any two steps have no element in common."""

@@ -1,0 +1,257 @@
+"""Blocks that are computed later than where they stand read what they read there."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir import Schedule
+from tests.schedule.apply import check_schedule
+
+
+@T.prim_func
+def _prefix_sums(X: T.Buffer((6, 4), "float32"), C: T.Buffer((4, 6), "float32")):
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((4, 6))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    A[vi] = 0.0
+                A[vi] = A[vi] + X[vi, vk]
+        for i in range(6):
+            with T.block("B"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B[vk, vi] = A[vi] * 2.0
+    for k, i in T.grid(4, 6):
+        with T.block("C"):
+            vk, vi = T.axis.remap("SS", [k, i])
+            C[vk, vi] = B[vk, vi]
+
+
+@T.prim_func
+def _rows_in_one(X: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((4, 6))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                A[vi] = X[vk, vi]
+        for i in range(6):
+            with T.block("B"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B[vk, vi] = A[vi] * 2.0
+    for k, i in T.grid(4, 6):
+        with T.block("C"):
+            vk, vi = T.axis.remap("SS", [k, i])
+            C[vk, vi] = B[vk, vi]
+
+
+@T.prim_func
+def _of_a_changing_element(
+    X: T.Buffer((4,), "float32"),
+    Y: T.Buffer((6,), "float32"),
+    C: T.Buffer((4, 6), "float32"),
+):
+    Z = T.alloc_buffer((1,))
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((4, 6))
+    for k in range(4):
+        with T.block("Z"):
+            vk = T.axis.opaque(4, k)
+            Z[0] = X[vk]
+        for i in range(6):
+            with T.block("A"):
+                vi = T.axis.spatial(6, i)
+                A[vi] = Y[vi] + Z[0]
+        for i in range(6):
+            with T.block("B"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B[vk, vi] = A[vi] * 2.0
+    for k, i in T.grid(4, 6):
+        with T.block("C"):
+            vk, vi = T.axis.remap("SS", [k, i])
+            C[vk, vi] = B[vk, vi]
+
+
+@T.prim_func
+def _ahead_of_its_step(
+    X: T.Buffer((7,), "float32"),
+    A: T.Buffer((7,), "float32"),
+    C: T.Buffer((6,), "float32"),
+):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("A"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = X[vi]
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi + 1] * 2.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def _last_of_few(X: T.Buffer((4, 6), "float32"), C: T.Buffer((6,), "float32")):
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((6,))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                A[vi] = X[vk, vi]
+        for i in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                T.where(k < 2)
+                B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def _fewer_each_step(X: T.Buffer((4, 6), "float32"), C: T.Buffer((6,), "float32")):
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((6,))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                A[vi] = X[vk, vi]
+        for i in range(6 - k):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+def _inline(schedule):
+    schedule.compute_inline("B")
+
+
+def _move(schedule):
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "apply"),
+    [
+        (_prefix_sums, _inline),
+        (_prefix_sums, _move),
+        (_rows_in_one, _inline),
+        (_rows_in_one, _move),
+        (_of_a_changing_element, _inline),
+        (_ahead_of_its_step, _inline),
+        (_last_of_few, _inline),
+        (_fewer_each_step, _inline),
+    ],
+)
+def test_what_loops_overwrite_is_read_before(before, apply):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match="`A` may overwrite `A` in each step of"):
+        apply(schedule)
+
+    check_schedule(schedule, before)
+
+
+@T.prim_func
+def _elements_of_steps(X: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    A = T.alloc_buffer((4, 6))
+    B = T.alloc_buffer((4, 6))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                A[vk, vi] = X[vk, vi] + 1.0
+        for i in range(6):
+            with T.block("B"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                B[vk, vi] = A[vk, 5 - vi] * 2.0
+    for k, i in T.grid(4, 6):
+        with T.block("C"):
+            vk, vi = T.axis.remap("SS", [k, i])
+            C[vk, vi] = B[vk, vi]
+
+
+@T.prim_func
+def _elements_from_before(
+    X: T.Buffer((6,), "float32"),
+    A: T.Buffer((6,), "float32"),
+    C: T.Buffer((6,), "float32"),
+):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("A"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = X[vi]
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def _windows(X: T.Buffer((8, 3), "float32"), C: T.Buffer((6,), "float32")):
+    A = T.alloc_buffer((8,))
+    B = T.alloc_buffer((6,))
+    for i, k in T.grid(8, 3):
+        with T.block("A"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                A[vi] = 0.0
+            A[vi] = A[vi] + X[vi, vk]
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi] + A[vi + 1] + A[vi + 2]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi] * 2.0
+
+
+@T.prim_func
+def _last_step(X: T.Buffer((4, 6), "float32"), C: T.Buffer((6,), "float32")):
+    A = T.alloc_buffer((6,))
+    B = T.alloc_buffer((6,))
+    for k in range(4):
+        for i in range(6):
+            with T.block("A"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                A[vi] = X[vk, vi]
+        for i in range(6):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                B[vi] = A[vi] * 2.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+@pytest.mark.parametrize(
+    "before", [_elements_of_steps, _elements_from_before, _windows, _last_step]
+)
+def test_blocks_are_computed_later_where_that_changes_nothing(before):
+    schedule = Schedule(before)
+    if before is _windows:
+        schedule.compute_at("A", schedule.get_loops("B")[0])
+
+    schedule.compute_inline("B")
+
+    check_schedule(schedule, before)
