@@ -38,6 +38,7 @@ def transform_block_layout(
     """Give a block other axes; see :meth:`Schedule.transform_block_layout`."""
     legality.check_not_root(block, _WHERE)
     legality.check_axis_starts(block, _WHERE)
+    legality.check_self_contained(block, _WHERE)
     loops = tree.enclosing_loops(block)
     _check_trivial(block, loops)
     kinds = tree.kinds_of(block)

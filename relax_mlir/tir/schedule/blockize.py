@@ -71,6 +71,7 @@ def blockize_loop(
     inner_loops = [
         o for o in tree.enclosing_loops(block) if o == loop or loop in tree.ancestors(o)
     ]
+    legality.check_start_contained(block, inner_loops, "blockize")
     division = _divide(block, inner_loops, indices, keep_units=preserve_unit_iters)
     name = f"{tree.block_name(block)}_o"
     outer = _outer_block(loop, block, division, name, indices)

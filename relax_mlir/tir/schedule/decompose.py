@@ -37,6 +37,7 @@ def decompose_reduction(
         )
     legality.check_reduction(block, where)
     _check_above_reduction(block, loop, around)
+    legality.check_start_contained(block, around[around.index(loop) :], where)
     with state.change(block) as indices:
         made = _start_block(block, around[around.index(loop) :], indices)
         updated = edit.with_regions(block, None, tree.body(block))

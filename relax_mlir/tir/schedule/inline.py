@@ -137,6 +137,7 @@ def check_inline(block: ir.Operation) -> tuple[_Statement, dict[ir.Value, int]]:
     _check_plain_access(block, written[0], where)
     legality.check_keeps_order(block, accesses.consumers_of(block), where)
     check_not_overwritten(block, where)
+    legality.check_self_contained(block, where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
     return statement, _axis_places(block, statement, where)
@@ -242,6 +243,7 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     _check_plain_access(block, buffer, where)
     _check_only_reads(loads, buffer, where)
     legality.check_keeps_order(block, [block], where)
+    legality.check_self_contained(block, where)
     target = _only_store(producer, where)
     with state.change(block) as indices:
         values, bounds = _inverted(block, loads[0], where, indices)

@@ -19,7 +19,7 @@ from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_writer import TermWriter
 from relax_mlir.programs import argument_symbols
-from relax_mlir.tir.schedule import accesses, buffers, edit, tree
+from relax_mlir.tir.schedule import accesses, buffers, edit, legality, tree
 from relax_mlir.tir.schedule.cache import as_stored
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
@@ -137,6 +137,8 @@ def _whole_axes(block: ir.Operation, buffer: ir.Value) -> list[int] | None:
             return None
         found.add(tuple(axes.index(v) % count for v in access.index_values))
     if len(found) != 1 or tree.guard_of(block) is not None:
+        return None
+    if legality.loop_used_inside(block) is not None:
         return None
     numbers = list(found.pop())
     if any(tree.kinds_of(block)[n] != "S" for n in numbers):

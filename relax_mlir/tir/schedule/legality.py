@@ -26,6 +26,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "are_apart",
@@ -42,12 +43,14 @@ __all__ = [
     "check_reduction",
     "check_self_contained",
     "check_stage_pipeline",
+    "check_start_contained",
     "check_steps_apart",
     "has_affine_bindings",
     "is_complete",
     "is_reduction",
     "loop_extents",
     "loop_starts",
+    "loop_used_inside",
     "not_complete",
     "not_reduction",
 ]
@@ -383,14 +386,47 @@ def check_self_contained(block: ir.Operation, where: str) -> None:
     Raises:
         ScheduleError: it does.
     """
-    around = {loop_var(loop): loop for loop in tree.enclosing_loops(block)}
-    for op in tree.subtree(block):
-        used = [v for v in op.operands if v in around] if op != block else []
-        if used:
-            raise ScheduleError(
-                f"{where}: {tree.describe(block)} uses the variable of "
-                f"{tree.describe(around[used[0]])} inside: expected axes that are bound to it"
-            )
+    used = loop_used_inside(block)
+    if used is not None:
+        raise _used_inside(block, used, where)
+
+
+def check_start_contained(
+    block: ir.Operation, loops: Sequence[ir.Operation], where: str
+) -> None:
+    """Refuse to move a start value that uses loops other than by axes.
+
+    Args:
+        loops: those that it leaves.
+
+    Raises:
+        ScheduleError: it does.
+    """
+    start = tree.init_of(block)
+    listed = own_operations(start) if start is not None else ()
+    inside = [op for first in listed for op in tree.subtree(first.operation)]
+    used = _loop_used(inside, loops)
+    if used is not None:
+        raise _used_inside(block, used, where)
+
+
+def loop_used_inside(block: ir.Operation) -> ir.Operation | None:
+    """A loop around a block whose variable its inside uses, if there is one."""
+    return _loop_used(tree.subtree(block)[1:], tree.enclosing_loops(block))
+
+
+def _loop_used(
+    inside: Sequence[ir.Operation], loops: Sequence[ir.Operation]
+) -> ir.Operation | None:
+    operands = {v for op in inside for v in op.operands}
+    return next((loop for loop in loops if loop_var(loop) in operands), None)
+
+
+def _used_inside(block: ir.Operation, loop: ir.Operation, where: str) -> ScheduleError:
+    return ScheduleError(
+        f"{where}: {tree.describe(block)} uses the variable of {tree.describe(loop)} "
+        "inside: expected axes that are bound to it"
+    )
 
 
 def check_not_output(block: ir.Operation, where: str) -> None:

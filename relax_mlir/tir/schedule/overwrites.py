@@ -83,10 +83,9 @@ def _repeats(
     The element stands for one point of it, which is computed of what no step changes.
     """
     indices = Indices()
-    inside = tree.subtree(writer)[1:]
-    variables = {loop_var(loop) for loop in tree.enclosing_loops(writer)}
-    uses_loops = any(v in variables for op in inside for v in op.operands)
-    if uses_loops or not _is_sole_writer(writer, buffer):
+    if legality.loop_used_inside(writer) is not None:
+        return False
+    if not _is_sole_writer(writer, buffer):
         return False
     if not (legality.is_complete(writer) or _sums_in_step(writer, shared)):
         return False

@@ -69,6 +69,7 @@ def fuse_reduction_epilogue(
     legality.check_not_root(block, _WHERE)
     legality.check_reduction(reduction, _WHERE)
     legality.check_complete(block, _WHERE)
+    legality.check_self_contained(block, _WHERE)
     found = match_reduction(reduction, _WHERE)
     if len(found.parts) != 1 or found.parts[0].combine.name not in _ADDS:
         raise ScheduleError(
