@@ -42,6 +42,7 @@ __all__ = [
     "place_before",
     "place_behind",
     "read_element",
+    "reads_what_is_written",
     "run_within",
     "size_dtype",
     "statement_point",
@@ -194,6 +195,9 @@ def _read_stage(
         return _Stage(buffer, found, is_root, scope, 0)
     _check_read_later(scope, writer, consumers, buffer)
     place, first = place_before(scope, writer, consumers)
+    if buffer not in accesses.own_buffers(scope):
+        for reader in consumers:
+            _check_reads_copied(place, reader, writer, buffer, indices)
     return _stage_after(writer, buffer, place, first, readers, indices)
 
 
@@ -213,6 +217,40 @@ def _check_read_later(
                 f"{tree.describe(writer)}, which writes "
                 f"`{accesses.buffer_name(buffer)}`: expected readers behind it"
             )
+
+
+def _check_reads_copied(
+    place: ir.Operation,
+    reader: ir.Operation,
+    writer: ir.Operation,
+    buffer: ir.Value,
+    indices: Indices,
+) -> None:
+    """Refuse reads of values from before the scope, where what is written is copied."""
+    if not reads_what_is_written(place, reader, writer, buffer, indices):
+        raise ScheduleError(
+            f"cache_read: {tree.describe(reader)} may read elements of "
+            f"`{accesses.buffer_name(buffer)}` that {tree.describe(writer)} does not "
+            "write, or not yet: expected it to read what is copied"
+        )
+
+
+def reads_what_is_written(
+    place: ir.Operation,
+    reader: ir.Operation,
+    writer: ir.Operation,
+    buffer: ir.Value,
+    indices: Indices,
+) -> bool:
+    """Whether a block surely reads no more, at a step of a place, than another writes."""
+    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
+    made = _box_at(place, writer, buffer, indices, writes_only=True)
+    read = _box_at(place, reader, buffer, indices)
+    return all(
+        is_never_negative(difference, limits, tops)
+        for wide, narrow in zip(made, read, strict=True)
+        for difference in (narrow.low - wide.low, wide.high - narrow.high)
+    )
 
 
 def place_before(
