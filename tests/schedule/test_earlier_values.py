@@ -1,6 +1,6 @@
 """Blocks that read what stands in a buffer before a program or a step writes it."""
 
-# ruff: noqa: N803  scripts name buffers in capitals
+# ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
@@ -83,6 +83,33 @@ def test_start_values_are_set_before_who_reads_sums():
     schedule.decompose_reduction("A", schedule.get_loops("A")[0])
 
     check_schedule(schedule, _behind_its_sum)
+
+
+@T.prim_func
+def _from_a_number_of_its_step(
+    X: T.Buffer((6, 5), "float32"), A: T.Buffer((6,), "float32")
+):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = X[vi, 0] * 2.0
+        for k in range(5):
+            with T.block("A"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    A[vi] = B[vi]
+                A[vi] = A[vi] + X[vi, vk]
+
+
+def test_start_values_are_set_behind_what_they_are_made_of():
+    schedule = Schedule(_from_a_number_of_its_step)
+
+    with pytest.raises(ScheduleError, match="`B` writes `B`, of which block `A` makes"):
+        schedule.decompose_reduction("A", schedule.get_loops("A")[0])
+
+    schedule.decompose_reduction("A", schedule.get_loops("A")[1])
+    check_schedule(schedule, _from_a_number_of_its_step)
 
 
 @T.prim_func

@@ -40,6 +40,7 @@ def decompose_reduction(
     _check_above_reduction(block, loop, around)
     legality.check_start_contained(block, around[around.index(loop) :], where)
     _check_start_unseen(block, loop)
+    _check_start_known(block, loop)
     with state.change(block) as indices:
         made = _start_block(block, around[around.index(loop) :], indices)
         updated = edit.with_regions(block, None, tree.body(block))
@@ -93,6 +94,22 @@ def _check_start_unseen(block: ir.Operation, loop: ir.Operation) -> None:
                     f"it to its start value: expected no such block in "
                     f"{tree.describe(loop)}"
                 )
+
+
+def _check_start_known(block: ir.Operation, loop: ir.Operation) -> None:
+    """Refuse to set start values in front of who writes what they are made of."""
+    start = tree.init_of(block)
+    found = accesses.accesses_in(start) if start is not None else []
+    read = {a.buffer for a in found if not a.is_write}
+    for writer in tree.blocks_below(loop):
+        changed = read.intersection(accesses.buffers_written(writer))
+        if changed and writer != block:
+            name = accesses.buffer_name(changed.pop())
+            raise ScheduleError(
+                f"decompose_reduction: {tree.describe(writer)} writes `{name}`, of which "
+                f"{tree.describe(block)} makes its start value: expected no such block in "
+                f"{tree.describe(loop)}"
+            )
 
 
 def symbols_in(block: ir.Operation, indices: Indices, kind: str) -> set[str]:
