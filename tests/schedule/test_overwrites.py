@@ -255,3 +255,70 @@ def test_blocks_are_computed_later_where_that_changes_nothing(before):
     schedule.compute_inline("B")
 
     check_schedule(schedule, before)
+
+
+@T.prim_func
+def _of_an_earlier_step(
+    X: T.Buffer((6, 5), "float32"),
+    A: T.Buffer((6, 5), "float32"),
+    C: T.Buffer((6, 5), "float32"),
+):
+    for i, j in T.grid(6, 5):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = X[vi, vj] * 2.0
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(
+                vi > 0 and vj < 4, A[vi - 1, vj + 1], T.float32(0)
+            )
+
+
+@T.prim_func
+def _of_all_columns(X: T.Buffer((6, 5), "float32"), C: T.Buffer((6, 5), "float32")):
+    A = T.alloc_buffer((5,))
+    for i, j in T.grid(6, 5):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vj] = X[vi, vj] * 2.0
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vj // 2] * 2.0
+
+
+@T.prim_func
+def _of_the_same_step(
+    X: T.Buffer((6, 5), "float32"),
+    A: T.Buffer((6, 5), "float32"),
+    C: T.Buffer((6, 5), "float32"),
+):
+    for i, j in T.grid(6, 5):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = X[vi, vj] * 2.0
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi, vj] + 1.0
+
+
+@pytest.mark.parametrize("before", [_of_an_earlier_step, _of_all_columns])
+def test_steps_keep_their_order_where_blocks_depend_on_it(before):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match="that block `A` writes in another step"):
+        schedule.reorder(*schedule.get_loops("A")[::-1])
+
+    schedule.reorder(*schedule.get_loops("A"))
+    check_schedule(schedule, before)
+
+
+def test_steps_that_do_not_depend_on_one_another_take_any_order():
+    schedule = Schedule(_of_the_same_step)
+
+    schedule.reorder(*schedule.get_loops("A")[::-1])
+
+    assert [schedule.get(o).loop_var.name for o in schedule.get_loops("C")] == [
+        "j",
+        "i",
+    ]
+    check_schedule(schedule, _of_the_same_step)

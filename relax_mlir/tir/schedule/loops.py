@@ -16,6 +16,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import edit, legality, predicates, tree
 from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.tir.schedule.overwrites import check_any_order
 from relax_mlir.tir.schedule.refresh import refresh
 from relax_mlir.tir.schedule.state import ScheduleState, loop_bounds, loop_var
 from relax_mlir.traversal import own_operations
@@ -210,6 +211,8 @@ def reorder(state: ScheduleState, loops: Sequence[ir.Operation]) -> None:
     wanted = iter(loops)
     order = [next(wanted) if loop in loops else loop for loop in chain]
     _check_reorder(chain, order)
+    if order != chain:
+        check_any_order(chain, "reorder")
     with state.change(chain[0]):
         _reorder(chain, order)
 

@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, legality, predicates, regions, tree
+from relax_mlir.tir.schedule.cache import reads_what_is_written
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.state import (
@@ -18,7 +19,7 @@ from relax_mlir.tir.schedule.state import (
     loop_var,
 )
 
-__all__ = ["check_not_overwritten"]
+__all__ = ["check_any_order", "check_not_overwritten"]
 
 
 def check_not_overwritten(block: ir.Operation, where: str) -> None:
@@ -47,6 +48,33 @@ def check_not_overwritten(block: ir.Operation, where: str) -> None:
                     f"`{accesses.buffer_name(buffer)}` in each step of "
                     f"{tree.describe(shared[0])}, after {tree.describe(block)} has read it: "
                     f"expected that {tree.describe(block)} may be computed later"
+                )
+
+
+def check_any_order(nest: Sequence[ir.Operation], where: str) -> None:
+    """Refuse loops whose steps depend on one another through what several blocks touch.
+
+    Raises:
+        ScheduleError: a block may touch what another one writes in another step.
+    """
+    indices = Indices()
+    blocks = tree.blocks_below(nest[-1])
+    pairs = [(w, o) for w in blocks for o in blocks if w != o]
+    for writer, other in pairs:
+        touched = [*accesses.buffers_read(other), *accesses.buffers_written(other)]
+        for buffer in accesses.buffers_written(writer):
+            if buffer in touched and not (
+                reads_what_is_written(nest[-1], other, writer, buffer, indices)
+                and (
+                    _repeats(writer, buffer, nest)
+                    or _steps_apart(other, writer, buffer, nest, nest)
+                )
+            ):
+                raise ScheduleError(
+                    f"{where}: {tree.describe(other)} may touch elements of "
+                    f"`{accesses.buffer_name(buffer)}` that {tree.describe(writer)} writes "
+                    f"in another step of {tree.describe(nest[0])}: expected steps that do "
+                    "not depend on one another"
                 )
 
 
@@ -162,7 +190,7 @@ def _steps_apart(
 
     made, wanted = box(writer, is_write=True), box(block, is_write=False)
     bounds = {indices.symbol(loop_var(o)): loop_bounds(indices, o) for o in moving}
-    if made is None or wanted is None or any(low != 0 for low, _ in bounds.values()):
+    if made is None or any(low != 0 for low, _ in bounds.values()):
         return False
     steps = {name: extent for name, (_, extent) in bounds.items() if extent != 1}
     if not legality.are_apart(made, steps, limits):
@@ -170,7 +198,7 @@ def _steps_apart(
     if _is_sole_writer(writer, buffer):
         return True  # else it would read what nothing wrote
     tops = legality.tops_at(indices, shared[-1])
-    return all(
+    return wanted is None or all(
         predicates.is_never_negative(difference, limits, tops)
         for wide, narrow in zip(made, wanted, strict=True)
         for difference in (narrow.low - wide.low, wide.high - narrow.high)
