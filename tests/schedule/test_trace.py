@@ -137,6 +137,28 @@ def test_a_trace_plays_on_an_equal_program():
     assert again.trace.as_python() == schedule.trace.as_python()
 
 
+def test_axes_may_be_named_as_what_was_sampled():
+    program = from_source("""
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
+    for i in T.serial(12):
+        with T.block("B"):
+            v0 = T.axis.spatial(12, i)
+            B[v0] = A[v0] * 2.0
+""")
+    schedule = Schedule(program, seed=7)
+    chosen = schedule.sample_categorical([1, 2], [0.5, 0.5])
+    block = schedule.get_block("B")
+    schedule.annotate_buffer_access(block, 0, "read", lambda v0: ((v0, v0 + 1),))
+    schedule.annotate(block, "chosen", chosen)
+
+    again = Schedule(program)
+    Trace.apply_json_to_schedule(schedule.trace.as_json(), again)
+
+    assert schedule.trace.as_python()[0].startswith("v0 = ")
+    assert_structural_equal(again.mod, schedule.mod)
+
+
 def test_decisions_can_be_others():
     schedule = Schedule(matmul_relu, seed=3)
     loop = schedule.get_loops("C")[0]

@@ -226,9 +226,15 @@ def _attr_from_json(value: Any, values: Mapping[str, Any]) -> Any:
     """A constant; a map of indices may mention what was sampled."""
     sampled = {n: v for n, v in values.items() if isinstance(v, prim.Var)}
     is_map = isinstance(value, str) and value.startswith("lambda ")
-    if not is_map or not any(re.search(rf"\b{n}\b", value) for n in sampled):
+    if not is_map or sampled.keys().isdisjoint(_free_names(value)):
         return value
     return IndexMap.from_text(value, "int32", sampled)
+
+
+def _free_names(function: str) -> set[str]:
+    """The names in the body of a ``lambda`` that are none of its parameters."""
+    head, _, body = function.partition(":")
+    return set(re.findall(r"[^\W\d]\w*", body)) - set(re.findall(r"\w+", head))
 
 
 def _plain(value: Any) -> Any:
