@@ -322,3 +322,23 @@ def test_steps_that_do_not_depend_on_one_another_take_any_order():
         "i",
     ]
     check_schedule(schedule, _of_the_same_step)
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorize", "blockIdx.x"])
+def test_steps_that_depend_on_one_another_are_not_parallel(kind):
+    schedule = Schedule(_of_an_earlier_step)
+    loop = schedule.get_loops("A")[0]
+
+    with pytest.raises(ScheduleError, match="that block `A` writes in another step"):
+        if kind == "blockIdx.x":
+            schedule.bind(loop, kind)
+        else:
+            getattr(schedule, kind)(loop)
+
+
+def test_steps_that_do_not_depend_on_one_another_are_parallel():
+    schedule = Schedule(_of_the_same_step)
+
+    schedule.parallel(schedule.get_loops("A")[0])
+
+    check_schedule(schedule, _of_the_same_step)

@@ -10,6 +10,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import ScheduleError
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.said_regions import in_said_order, said_of
@@ -22,9 +23,11 @@ __all__ = [
     "accesses_in",
     "buffer_extras",
     "buffer_name",
+    "buffer_of",
     "buffer_shape",
     "buffers_read",
     "buffers_written",
+    "check_storage_scope",
     "consumers_of",
     "has_opaque_access",
     "is_argument",
@@ -292,3 +295,42 @@ def output_blocks(scope: ir.Operation) -> list[ir.Operation]:
     """The blocks inside a scope, at any depth, that write what their own scopes show."""
     inner = [op for op in tree.subtree(scope) if tree.is_block(op) and op != scope]
     return [block for block in inner if is_output(block)]
+
+
+def buffer_of(
+    block: ir.Operation, number: int, where: str, *, is_write: bool
+) -> ir.Value:
+    """The buffer with a number among those that a block reads or writes.
+
+    Raises:
+        ScheduleError: there are not as many.
+    """
+    find = buffers_written if is_write else buffers_read
+    found = find(block)
+    if not 0 <= number < len(found):
+        verb = "writes" if is_write else "reads"
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} {verb} {len(found)} buffers: expected a "
+            f"number from 0 to {len(found) - 1}, got {number}"
+        )
+    return found[number]
+
+
+_STORAGE_SCOPES = (
+    *("global", "shared", "shared.dyn", "local", "warp", "texture", "vtcm"),
+    *("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator", "global.vtcm"),
+    *("m16n8k8.matrixA", "m16n8k8.matrixB", "m16n8k8.matrixC", "global.texture"),
+    *("metal.simdgroup", "global.texture-nhwc", "global.texture-weight"),
+)
+
+
+def check_storage_scope(scope: str, where: str) -> None:
+    """Refuse memories that do not exist.
+
+    Raises:
+        ScheduleError: says which do.
+    """
+    if scope not in _STORAGE_SCOPES:
+        raise ScheduleError(
+            f"{where}: no storage scope `{scope}`: expected one of {', '.join(_STORAGE_SCOPES)}"
+        )

@@ -10,7 +10,7 @@ from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import to_attribute
-from relax_mlir.tir.schedule import accesses, edit, legality, tree
+from relax_mlir.tir.schedule import accesses, edit, legality, overwrites, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.state import ScheduleState, loop_var
 
@@ -49,6 +49,8 @@ def set_loop_kind(
     if kind != "unrolled":
         for block in tree.blocks_below(loop):
             _check_parallel(loop, block, kind, thread)
+        if not thread.startswith("threadIdx"):  # barriers keep the order of these
+            overwrites.check_any_order([loop], f"{kind}: {tree.describe(loop)}")
     with state.change(loop):
         loop.attributes[marks.KIND] = ir.StringAttr.get(kind)
         if thread:
@@ -78,25 +80,6 @@ def _check_parallel(
                 f"{where}: {tree.describe(block)} has a reduce axis that depends on the "
                 "loop: expected spatial axes alone"
             )
-
-
-def buffer_of(
-    block: ir.Operation, number: int, where: str, *, is_write: bool
-) -> ir.Value:
-    """The buffer with a number among those that a block reads or writes.
-
-    Raises:
-        ScheduleError: there are not as many.
-    """
-    find = accesses.buffers_written if is_write else accesses.buffers_read
-    found = find(block)
-    if not 0 <= number < len(found):
-        verb = "writes" if is_write else "reads"
-        raise ScheduleError(
-            f"{where}: {tree.describe(block)} {verb} {len(found)} buffers: expected a "
-            f"number from 0 to {len(found) - 1}, got {number}"
-        )
-    return found[number]
 
 
 def reorder_block_iter_var(
@@ -147,7 +130,7 @@ def storage_align(
 ) -> None:
     """Ask for a stride of an axis that is ``offset`` modulo ``factor``."""
     where = "storage_align"
-    buffer = buffer_of(block, number, where, is_write=True)
+    buffer = accesses.buffer_of(block, number, where, is_write=True)
     rank = len(accesses.buffer_shape(buffer))
     if not -rank <= axis < rank:
         raise ScheduleError(
@@ -172,8 +155,8 @@ def set_scope(
     state: ScheduleState, block: ir.Operation, number: int, scope: str
 ) -> None:
     """Move a buffer that a block writes to another memory."""
-    buffer = buffer_of(block, number, "set_scope", is_write=True)
-    check_storage_scope(scope, "set_scope")
+    buffer = accesses.buffer_of(block, number, "set_scope", is_write=True)
+    accesses.check_storage_scope(scope, "set_scope")
     if accesses.is_argument(buffer):
         raise ScheduleError(
             f"set_scope: buffer `{accesses.buffer_name(buffer)}` is an argument: "
@@ -199,23 +182,3 @@ def set_scope(
         old_op = buffer.owner.operation
         edit.replace_buffer(buffer, made.results[0])
         state.erase(old_op)
-
-
-_SCOPES = (
-    *("global", "shared", "shared.dyn", "local", "warp", "texture", "vtcm"),
-    *("wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator", "global.vtcm"),
-    *("m16n8k8.matrixA", "m16n8k8.matrixB", "m16n8k8.matrixC", "global.texture"),
-    *("metal.simdgroup", "global.texture-nhwc", "global.texture-weight"),
-)
-
-
-def check_storage_scope(scope: str, where: str) -> None:
-    """Refuse memories that do not exist.
-
-    Raises:
-        ScheduleError: says which do.
-    """
-    if scope not in _SCOPES:
-        raise ScheduleError(
-            f"{where}: no storage scope `{scope}`: expected one of {', '.join(_SCOPES)}"
-        )

@@ -15,7 +15,6 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import emit, from_memory, to_memory
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
-from relax_mlir.tir.schedule.annotations import buffer_of, check_storage_scope
 from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
@@ -140,8 +139,8 @@ def cache_read(
     consumers: Sequence[ir.Operation],
 ) -> ir.Operation:
     """Let blocks read a copy of a buffer; see :meth:`Schedule.cache_read`."""
-    check_storage_scope(memory, "cache_read")
-    buffer = buffer_of(block, number, "cache_read", is_write=False)
+    accesses.check_storage_scope(memory, "cache_read")
+    buffer = accesses.buffer_of(block, number, "cache_read", is_write=False)
     scope = tree.scope_of(block)
     writer = only_writer(scope, buffer, "cache_read")
     found = accesses.readers_of(scope, buffer)
@@ -362,8 +361,8 @@ def cache_write(
     consumers: Sequence[ir.Operation],
 ) -> ir.Operation:
     """Let a block write a copy of a buffer; see :meth:`Schedule.cache_write`."""
-    check_storage_scope(memory, "cache_write")
-    buffer = buffer_of(block, number, "cache_write", is_write=True)
+    accesses.check_storage_scope(memory, "cache_write")
+    buffer = accesses.buffer_of(block, number, "cache_write", is_write=True)
     scope = tree.scope_of(block)
     writer = only_writer(scope, buffer, "cache_write")
     if writer != block:
@@ -409,8 +408,8 @@ def cache_inplace(
     state: ScheduleState, block: ir.Operation, number: int, memory: str
 ) -> list[ir.Operation]:
     """Let a block work on a copy of a buffer; see :meth:`Schedule.cache_inplace`."""
-    check_storage_scope(memory, "cache_inplace")
-    buffer = buffer_of(block, number, "cache_inplace", is_write=False)
+    accesses.check_storage_scope(memory, "cache_inplace")
+    buffer = accesses.buffer_of(block, number, "cache_inplace", is_write=False)
     if buffer not in accesses.buffers_written(block):
         raise ScheduleError(
             f"cache_inplace: {tree.describe(block)} does not write "

@@ -16,7 +16,6 @@ from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import Var
 from relax_mlir.objects.term_writer import TermWriter
 from relax_mlir.tir.schedule import accesses, edit, legality, tree
-from relax_mlir.tir.schedule.annotations import check_storage_scope
 from relax_mlir.tir.schedule.buffers import buffer_term
 from relax_mlir.tir.schedule.cache import alloc_typed
 from relax_mlir.tir.schedule.decompose import axes_of
@@ -36,7 +35,7 @@ def cache_index(
     legality.check_not_root(block, where)
     legality.check_outside_init([block], where)
     legality.check_axis_starts(block, where, may_be_above_0=True)
-    check_storage_scope(memory, where)
+    accesses.check_storage_scope(memory, where)
     found = _repeated(block, threshold)
     if not found:
         raise ScheduleError(

@@ -11,7 +11,6 @@ from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
-from relax_mlir.tir.schedule.annotations import buffer_of, check_storage_scope
 from relax_mlir.tir.schedule.cache import (
     allocate_cache,
     load_element,
@@ -43,9 +42,9 @@ def copy_at(
 ) -> ir.Operation:
     """Let all under a loop use a copy; see :meth:`Schedule.read_at` and ``write_at``."""
     where = "read_at" if is_read else "write_at"
-    check_storage_scope(memory, where)
+    accesses.check_storage_scope(memory, where)
     legality.check_outside_init([loop], where)
-    buffer = buffer_of(block, number, where, is_write=not is_read)
+    buffer = accesses.buffer_of(block, number, where, is_write=not is_read)
     position = _position(loop, buffer, where, is_read=is_read)
     with state.change(loop) as indices:
         cached = allocate_cache(tree.scope_of(loop), buffer, memory, indices)

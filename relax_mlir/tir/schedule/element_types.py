@@ -13,7 +13,6 @@ from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.tir.schedule import accesses, buffers, edit, tree
-from relax_mlir.tir.schedule.annotations import buffer_of
 from relax_mlir.tir.schedule.layout import check_plain
 from relax_mlir.tir.schedule.state import ScheduleState
 
@@ -25,7 +24,7 @@ def unsafe_set_dtype(
 ) -> None:
     """Keep elements in another type; see :meth:`Schedule.unsafe_set_dtype`."""
     where = "unsafe_set_dtype"
-    buffer = buffer_of(block, number, where, is_write=True)
+    buffer = accesses.buffer_of(block, number, where, is_write=True)
     if accesses.is_argument(buffer):
         raise ScheduleError(
             f"{where}: buffer `{accesses.buffer_name(buffer)}` is an argument: expected "

@@ -22,7 +22,6 @@ from relax_mlir.tir.schedule import (
     reindex,
     tree,
 )
-from relax_mlir.tir.schedule.annotations import buffer_of
 from relax_mlir.tir.schedule.base import primitive
 from relax_mlir.tir.schedule.index_map import IndexMap
 from relax_mlir.tir.schedule.random_variables import BlockRV
@@ -386,7 +385,7 @@ class Layouts(TensorBlocks):
         op = self.block_op(block)
         number = self.buffer_number(op, buffer_index, is_write=not is_read)
         kind = "read" if is_read else "write"
-        value = buffer_of(op, number, f"reindex_cache_{kind}", is_write=not is_read)
+        value = accesses.buffer_of(op, number, f"reindex_cache_{kind}", is_write=not is_read)
         made = self._map(index_map, len(tree.kinds_of(op)), op)
         copied = reindex.reindex_cache(
             self.state,

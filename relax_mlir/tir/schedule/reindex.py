@@ -14,7 +14,6 @@ from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
-from relax_mlir.tir.schedule.annotations import check_storage_scope
 from relax_mlir.tir.schedule.axis_conditions import (
     at_axes,
     axis_bounds,
@@ -332,7 +331,7 @@ def reindex_cache(
     See :meth:`Schedule.reindex_cache_read` and :meth:`Schedule.reindex_cache_write`.
     """
     where = f"reindex_cache_{'read' if is_read else 'write'}"
-    check_storage_scope(memory, where)
+    accesses.check_storage_scope(memory, where)
     found = _copy(block, buffer, where, is_read=is_read)
     count = len(tree.kinds_of(block))
     if len(index_map.initial_indices) != count:

@@ -14,7 +14,6 @@ from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
-from relax_mlir.tir.schedule.annotations import buffer_of
 from relax_mlir.tir.schedule.buffers import retyped
 from relax_mlir.tir.schedule.cache import only_writer
 from relax_mlir.tir.schedule.indices import Indices, replaced
@@ -62,7 +61,7 @@ class _Ring:
 def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> None:
     """Keep what is made of a buffer in a ring; see :meth:`Schedule.rolling_buffer`."""
     legality.check_not_root(block, _WHERE)
-    buffer = buffer_of(block, number, _WHERE, is_write=True)
+    buffer = accesses.buffer_of(block, number, _WHERE, is_write=True)
     scope = tree.scope_of(block)
     legality.check_not_output(block, _WHERE)
     _check_dependences(scope, block, buffer)
