@@ -97,6 +97,23 @@ class DType:
         return ir.IntegerType.get_signless(self.bits)
 
     @property
+    def bits_type(self) -> ir.Type:
+        """The signless integers of that width, in as many lanes."""
+        bits = ir.IntegerType.get_signless(self.bits)
+        if not self.is_vector:
+            return bits
+        return ir.VectorType.get([self.lanes], bits, scalable=[self.is_scalable])
+
+    @property
+    def unsigned(self) -> "DType":
+        """The unsigned integers of that width, in as many lanes.
+
+        Raises:
+            ValueError: there are none.
+        """
+        return dtype(f"uint{self.bits}").with_lanes_of(self)
+
+    @property
     def buffer_type(self) -> ir.Type:
         """Element type of a memref: signless, ``i8`` for what has fewer bits."""
         return (

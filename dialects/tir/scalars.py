@@ -169,7 +169,7 @@ class Scalar:
         """A shift that is defined for all distances; MLIR's is not from the width on."""
         distance = self._same(other)
         bits = constant(self.dtype.bits, self.dtype)
-        unsigned = dtype(f"uint{self.dtype.bits}").with_lanes_of(self.dtype)
+        unsigned = self.dtype.unsigned
         is_short = Scalar(distance.value, unsigned) < Scalar(bits.value, unsigned)
         safe = select(is_short, distance, constant(0, self.dtype))
         value = emit(name, self.value.type, self.value, safe.value)
@@ -310,7 +310,7 @@ def from_memory(loaded: ir.Value, type_: DType) -> Scalar:
     if type_.kind == "b":
         # Callers bring any bytes: whatever is not 0 is true, as for numpy.
         return Scalar(loaded, dtype("int8").with_lanes_of(type_)).not_equal(0)
-    bits = emit("arith.trunci", _bits_of(type_), loaded)
+    bits = emit("arith.trunci", type_.bits_type, loaded)
     return bitcast(Scalar(bits, type_), type_)
 
 
@@ -319,16 +319,8 @@ def to_memory(value: ir.Value, type_: DType) -> ir.Value:
     if not type_.is_padded:
         return value
     if type_.is_float:
-        value = emit("arith.bitcast", _bits_of(type_), value)
+        value = emit("arith.bitcast", type_.bits_type, value)
     return emit("arith.extui", type_.buffer_type, value)
-
-
-def _bits_of(type_: DType) -> ir.Type:
-    """The signless integer of that width, in as many lanes."""
-    bits = ir.IntegerType.get_signless(type_.bits)
-    if not type_.is_vector:
-        return bits
-    return ir.VectorType.get([type_.lanes], bits, scalable=[type_.is_scalable])
 
 
 def bitcast(operand: Scalar, type_: DType) -> Scalar:

@@ -20,7 +20,7 @@ from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.traversal import own_operations
 
-__all__ = ["TermReader", "dtype_of", "is_guard", "spelled_uses"]
+__all__ = ["TermReader", "dtype_of", "is_guard", "lane_type", "spelled_uses"]
 
 
 def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
@@ -197,12 +197,42 @@ class TermReader:
         return combine(lhs, rhs)
 
     def _cast(self, op: ir.OpView) -> PrimExpr:
-        name, term = dtype_of(op.results[0]), self._operand(op, 0)
-        is_padded = isinstance(term, BufferLoad) and _is_padded(term)
-        is_read = is_padded and op.operation.name == "arith.trunci"
-        if op.operation.name in _UNSIGNED and not is_padded:
+        value, result = op.operands[0], op.results[0]
+        term = self.integer(value)
+        if _is_byte(value, self.read(value)):
+            is_all = lane_type(result).width == dtypes.dtype(term.dtype).bits
+            if op.operation.name == "arith.trunci" and is_all:
+                return term
             term = _as_unsigned(term)
-        return term if is_read else prim.Cast(name, term)
+        elif op.operation.name in _UNSIGNED:
+            term = _as_unsigned(term)
+        return prim.Cast(dtype_of(result), term)
+
+    def integer(self, value: ir.Value) -> PrimExpr:
+        """A value as a term; of the byte that holds a float of fewer bits, these bits.
+
+        Raises:
+            ValueError: no type of integers has as many.
+        """
+        term = self.read(value)
+        if not _is_byte(value, term) or not dtypes.dtype(term.dtype).is_float:
+            return term
+        return prim.Call(dtypes.dtype(term.dtype).unsigned.name, "reinterpret", [term])
+
+    def of_bits(self, value: ir.Value, name: str) -> PrimExpr:
+        """The number of type ``name`` whose bits a value has."""
+        for operation in ("arith.trunci", "arith.bitcast"):
+            owner = None if value in self.terms else _owner(value, operation)
+            if owner is not None:
+                inner = self._operand(owner, 0)
+                if inner.dtype == name:
+                    return inner
+        term = self.read(value)
+        if term.dtype == name:
+            return term
+        if any(dtypes.dtype(n).is_float for n in (term.dtype, name)):
+            return prim.Call(name, "reinterpret", [term])
+        return prim.Cast(name, term)
 
     def _function(self, op: ir.OpView) -> PrimExpr:
         operation = op.operation.name
@@ -224,9 +254,7 @@ class TermReader:
         return prim.Cast(name, value)
 
     def _index_cast(self, op: ir.OpView) -> PrimExpr:
-        type_ = op.results[0].type
-        lane = type_.element_type if isinstance(type_, ir.VectorType) else type_
-        if isinstance(lane, ir.IndexType):
+        if isinstance(lane_type(op.results[0]), ir.IndexType):
             return self._index(op.operands[0])
         term, name = self._operand(op, 0), dtype_of(op.results[0])
         return term if term.dtype == name else prim.cast(name, term)
@@ -244,12 +272,10 @@ class TermReader:
         return self._index(owner.operands[0]) if is_same else term
 
     def _bitcast(self, op: ir.OpView) -> PrimExpr:
-        term, name = self._operand(op, 0), dtype_of(op.results[0])
+        name = dtype_of(op.results[0])
         if op.operands[0].type == op.results[0].type:
-            return prim.Cast(name, term)
-        if isinstance(term, BufferLoad) and _is_padded(term):
-            return term
-        return prim.Call(name, "reinterpret", [term])
+            return prim.Cast(name, self._operand(op, 0))
+        return self.of_bits(op.operands[0], name)
 
     def _compare_integers(self, op: ir.OpView) -> PrimExpr:
         lhs, rhs = self._operand(op, 0), self._operand(op, 1)
@@ -259,8 +285,10 @@ class TermReader:
             lhs, rhs = _as_unsigned(lhs), _as_unsigned(rhs)
         lhs, rhs = _same_sign(lhs, rhs)
         kind = _CMPI[predicate]
-        is_byte = isinstance(lhs, BufferLoad) and lhs.dtype.startswith("bool")
-        if is_byte and kind is prim.NE:
+        is_truth = element_type(lhs.dtype) == "bool" and _is_byte(op.operands[0], lhs)
+        other = rhs.value if isinstance(rhs, prim.Broadcast) else rhs
+        is_zero = isinstance(other, prim.IntImm) and not other.value
+        if is_truth and kind is prim.NE and is_zero:
             return lhs
         return _operation(kind)(lhs, rhs)
 
@@ -354,9 +382,18 @@ class TermReader:
         return prim.Call("handle", "address_of", [load])
 
 
-def _is_padded(term: BufferLoad) -> bool:
-    """Whether an element that is read has bits in memory that do not count."""
-    return dtypes.dtype(term.dtype).is_padded
+def _is_byte(value: ir.Value, term: PrimExpr) -> bool:
+    """Whether a value is the byte in memory of an element that has fewer bits."""
+    if term.dtype == "handle" or isinstance(value.type, ir.IndexType):
+        return False
+    type_ = dtypes.dtype(term.dtype).element
+    return type_.is_padded and lane_type(value) == type_.buffer_type
+
+
+def lane_type(value: ir.Value) -> Any:  # Any: of integers, with a width
+    """The type of a scalar, or of each lane of a vector."""
+    type_ = value.type
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def dtype_of(value: ir.Value) -> str:

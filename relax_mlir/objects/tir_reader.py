@@ -42,6 +42,7 @@ from relax_mlir.objects.term_reader import (
     TermReader,
     dtype_of,
     is_guard,
+    lane_type,
     spelled_uses,
 )
 from relax_mlir.traversal import own_operations
@@ -217,14 +218,21 @@ class ProgramReader:
     def _stored(
         self, value: ir.Value, buffer: Buffer, dtype: str | None = None
     ) -> PrimExpr:
+        name = dtype or buffer.dtype
+        element = dtypes.dtype(name)
         owner = value.owner
         is_made = not isinstance(owner, ir.Block)
-        element = dtypes.dtype(buffer.dtype)
         if element.is_padded and is_made and owner.name == "arith.extui":
-            stored = owner.operands[0]
-            is_cast = element.is_float and not isinstance(stored.owner, ir.Block)
-            return self.terms.read(stored.owner.operands[0] if is_cast else stored)
-        return _of_type(self.terms.read(value), dtype or buffer.dtype)
+            bits = owner.operands[0]
+            if lane_type(bits) == element.element.bits_type:
+                return self.terms.of_bits(bits, name)
+        term = self.terms.read(value)
+        if term.dtype == name:
+            return term
+        term = self.terms.integer(value)
+        if not element.is_float or not element.is_padded:
+            return _of_type(term, name)
+        return prim.Call(name, "reinterpret", [_of_type(term, element.unsigned.name)])
 
     def _undefined(self, op: ir.OpView) -> None:
         result = op.operation.results[0]
