@@ -140,7 +140,7 @@ def _rounding(name: str, fold: Callable[[float], float]) -> Callable[..., PrimEx
         if not _is_float(x.dtype):
             return x
         if isinstance(x, FloatImm) and math.isfinite(x.value):
-            return const(float(fold(x.value)), x.dtype)
+            return const(math.copysign(fold(x.value), x.value), x.dtype)
         return Call(x.dtype, name, [x])
 
     apply.__name__ = apply.__qualname__ = name

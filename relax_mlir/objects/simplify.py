@@ -431,7 +431,9 @@ def _rounded(term: prim.Call) -> PrimExpr:
     if fold is None or not isinstance(numbers[0], FloatImm):
         return term
     value = numbers[0].value
-    return const(float(fold(value)), term.dtype) if math.isfinite(value) else term
+    if not math.isfinite(value):
+        return term
+    return const(math.copysign(fold(value), value), term.dtype)
 
 
 _FOLDED: Mapping[str, Callable[[float], float]] = {

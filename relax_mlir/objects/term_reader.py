@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlir import ir
@@ -24,11 +24,11 @@ __all__ = ["TermReader", "dtype_of", "is_guard", "lane_type", "spelled_uses"]
 
 
 def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
-    """An operation of two terms, folded unless it divides by 0."""
+    """An operation of two terms, folded where that is exact."""
 
     def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         try:
-            return prim.binary(kind, a, b)
+            return prim.exact(kind, a, b)
         except ZeroDivisionError:
             return kind(a, b)
 
@@ -51,13 +51,15 @@ _BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     "arith.ceildivsi": lambda a, b: (a + (b - 1)) // b,
     "arith.ceildivui": lambda a, b: (a + (b - 1)) // b,
     **dict.fromkeys(
-        ("arith.minsi", "arith.minui", "arith.minimumf", "arith.minnumf"),
+        ("arith.minsi", "arith.minui", "arith.minimumf"),
         _operation(prim.Min),
     ),
+    "arith.minnumf": lambda a, b: _extreme_number(prim.Min, a, b),
     **dict.fromkeys(
-        ("arith.maxsi", "arith.maxui", "arith.maximumf", "arith.maxnumf"),
+        ("arith.maxsi", "arith.maxui", "arith.maximumf"),
         _operation(prim.Max),
     ),
+    "arith.maxnumf": lambda a, b: _extreme_number(prim.Max, a, b),
     "arith.andi": lambda a, b: a & b,
     "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: _exclusive(a, b),
@@ -86,21 +88,35 @@ _INTEGER_CASTS = frozenset(
 )
 _FIRST_UNSIGNED = 6  # of the predicates of arith.cmpi
 _CMPI = (prim.EQ, prim.NE, *(prim.LT, prim.LE, prim.GT, prim.GE) * 2)
-_CMPF: Mapping[int, type[prim.BinaryExpr]] = {
-    1: prim.EQ,
-    2: prim.GT,
-    3: prim.GE,
-    4: prim.LT,
-    5: prim.LE,
-    6: prim.NE,
-    8: prim.EQ,
-    9: prim.GT,
-    10: prim.GE,
-    11: prim.LT,
-    12: prim.LE,
-    13: prim.NE,
-}
-_UNORDERED = 14
+
+
+def _is_unordered(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Whether one of two floats is NaN."""
+    is_same = prim.structurally_equal(a, b)
+    checks = [functions.isnan(side) for side in ((a,) if is_same else (a, b))]
+    return functions.any(*checks)
+
+
+def _differ(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """Whether two floats are numbers that differ."""
+    return prim.Or(prim.LT(a, b), prim.GT(a, b))
+
+
+# The predicates of arith.cmpf in order; those from 8 on are true for NaN.
+_CMPF: Sequence[Callable[[PrimExpr, PrimExpr], PrimExpr]] = (
+    lambda a, b: prim.const(False),
+    *map(_operation, (prim.EQ, prim.GT, prim.GE, prim.LT, prim.LE)),
+    _differ,
+    lambda a, b: prim.Not(_is_unordered(a, b)),
+    lambda a, b: prim.Not(_differ(a, b)),
+    lambda a, b: prim.Not(prim.LE(a, b)),
+    lambda a, b: prim.Not(prim.LT(a, b)),
+    lambda a, b: prim.Not(prim.GE(a, b)),
+    lambda a, b: prim.Not(prim.GT(a, b)),
+    _operation(prim.NE),
+    _is_unordered,
+    lambda a, b: prim.const(True),
+)
 _FUNCTIONS = {operation: name for name, operation in MATH_OPERATIONS.items()}
 
 
@@ -295,9 +311,7 @@ class TermReader:
     def _compare_floats(self, op: ir.OpView) -> PrimExpr:
         lhs, rhs = self._operand(op, 0), self._operand(op, 1)
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        if predicate == _UNORDERED:
-            return prim.Call("bool", "isnan", [lhs])
-        return _operation(_CMPF[predicate])(lhs, rhs)
+        return _CMPF[predicate](lhs, rhs)
 
     def _select(self, op: ir.OpView) -> PrimExpr:
         if _is_guarded_division(op) or _saturates(op):
@@ -452,6 +466,12 @@ def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         if same(b.a.a, a) and same(b.a.b, b.b):
             return a % b.b
     return _operation(prim.Sub)(a, b)
+
+
+def _extreme_number(kind: type[prim.BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The smaller or the larger of two floats; of one that is NaN, the other."""
+    rest = prim.Select(functions.isnan(b), a, kind(a, b))
+    return prim.Select(functions.isnan(a), b, rest)
 
 
 def _exclusive(a: PrimExpr, b: PrimExpr) -> PrimExpr:

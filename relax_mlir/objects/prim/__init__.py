@@ -37,6 +37,7 @@ from relax_mlir.objects.prim.operations import (
     Or,
     Sub,
     binary,
+    exact,
 )
 from relax_mlir.objects.prim.reduction import CommReducer, Reduce
 from relax_mlir.objects.prim.selection import Not, Select, Shuffle
@@ -85,6 +86,7 @@ __all__ = [
     "cast",
     "const",
     "convert",
+    "exact",
     "lanes_of",
     "matched",
     "post_order",

@@ -13,7 +13,7 @@ from relax_mlir.errors import DivisionError
 from relax_mlir.objects.prim.constants import FloatImm, IntImm
 from relax_mlir.objects.prim.conversion import const, matched
 from relax_mlir.objects.prim.expr import PrimExpr
-from relax_mlir.objects.prim.lanes import with_lanes
+from relax_mlir.objects.prim.lanes import element_type, with_lanes
 from relax_mlir.objects.prim.traversal import structurally_equal
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Or",
     "Sub",
     "binary",
+    "exact",
     "rounded",
 ]
 
@@ -58,7 +59,7 @@ class BinaryExpr(PrimExpr):
         self.dtype = truth if self.is_comparison else self.a.dtype
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
-        return binary(type(self), *children)
+        return exact(type(self), *children)
 
 
 class Add(BinaryExpr):
@@ -123,17 +124,28 @@ class FloorMod(BinaryExpr):
 
 
 class Min(BinaryExpr):
-    """The smaller of two."""
+    """The smaller of two; NaN if either is."""
 
     __slots__ = ()
-    fold = staticmethod(min)
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        return _nan(a, b) or min(a, b)
 
 
 class Max(BinaryExpr):
-    """The larger of two."""
+    """The larger of two; NaN if either is."""
 
     __slots__ = ()
-    fold = staticmethod(max)
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        return _nan(a, b) or max(a, b)
+
+
+def _nan(*numbers: Any) -> float | None:
+    """NaN if one of some numbers is."""
+    return math.nan if any(n != n for n in numbers) else None
 
 
 class Comparison(BinaryExpr):
@@ -222,6 +234,32 @@ def binary(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
         return NotImplemented
     folded = _folded(kind, a, b)
     return kind(a, b) if folded is None else folded
+
+
+def exact(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
+    """``kind`` of two terms, folded where that leaves what a program computes.
+
+    Of floats only numbers are folded: TVM's ``x * 0`` is 0, where NaN times 0 is not, and
+    ``x + 0`` is x, where -0 plus 0 is not.
+
+    Raises:
+        DivisionError: an integer is divided by zero.
+    """
+    a, b = matched(a, b)
+    is_float = element_type(a.dtype).startswith(("float", "bfloat"))
+    if is_float and not kind.is_comparison and not _folds_exactly(kind, a, b):
+        return kind(a, b)
+    return binary(kind, a, b)
+
+
+def _folds_exactly(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether Python computes of two floats what a program does."""
+    if not isinstance(a, FloatImm) or not isinstance(b, FloatImm):
+        return False
+    if kind in (Min, Max):
+        return True
+    is_sum = kind in (Add, Sub, Mul) or (kind is Div and b.value != 0)
+    return is_sum and a.dtype in ("float16", "float32", "float64")
 
 
 def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:

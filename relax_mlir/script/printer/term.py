@@ -51,9 +51,6 @@ _FUNCTIONS: Mapping[type, str] = {
     prim.Div: "Div",
     prim.Select: "Select",
 }
-_FOLDING: Mapping[type, str] = {
-    kind: kind.__name__ for kind in _OPERATORS if kind not in (prim.And, prim.Or)
-}
 # Functions whose first argument is their type.
 _TYPED = frozenset(
     {
@@ -112,6 +109,8 @@ class TermText:
         return f"({self.list(listed)}{',' if len(listed) == 1 else ''})"
 
     def _operation(self, term: Any, outer: int) -> str:
+        if isinstance(term, prim.BinaryExpr) and _folds(term):
+            return f"T.{type(term).__name__}({self.list(term.children())})"
         if isinstance(term, prim.Div) and not term.is_integer:
             return self._infix("/", _PRODUCT, term.a, term.b, outer)
         if type(term) in _OPERATORS:
@@ -154,14 +153,6 @@ class TermText:
         stop = simplify(index.base + index.lanes * stride)
         step = "" if stride == 1 else f":{stride}"
         return f"{self.text(index.base)}:{self.text(stop)}{step}"
-
-    def alone(self, term: Any) -> str:
-        """A term that stands by itself; one of numbers alone would fold if parsed."""
-        name = _FOLDING.get(type(term))
-        numbers = (IntImm, prim.FloatImm)
-        if name and all(isinstance(c, numbers) for c in term.children()):
-            return f"T.{name}({self.list(term.children())})"
-        return self.text(term)
 
     def _infix(self, symbol: str, level: int, a: Any, b: Any, outer: int) -> str:
         # A comparison beside a comparison would be a chain.
@@ -231,6 +222,17 @@ class TermText:
         if buffer.axis_separators:
             found.append(f"axis_separators={list(buffer.axis_separators)}")
         return found
+
+
+def _folds(term: prim.BinaryExpr) -> bool:
+    """Whether a script that spells a term with its operator is read as another term."""
+    if isinstance(term, (prim.And, prim.Or)):
+        return False
+    try:
+        made = prim.binary(type(term), term.a, term.b)
+    except ZeroDivisionError:
+        return True
+    return type(made) is not type(term)
 
 
 def _number_of(term: prim.PrimExpr) -> int | None:

@@ -151,7 +151,7 @@ def _print_alone(printer: ProgramPrinter, node: Any) -> None:
     elif isinstance(node, IterVar):
         printer.put(_iter_var_text(printer, node))
     else:
-        printer.put(printer.terms.alone(node))
+        printer.put(printer.terms.text(node))
 
 
 def _iter_var_text(printer: ProgramPrinter, axis: IterVar) -> str:
