@@ -19,6 +19,7 @@ __all__ = [
     "emit_dim",
     "from_memory",
     "function",
+    "limits_of",
     "select",
     "to_memory",
 ]
@@ -340,7 +341,7 @@ def _truncate(operand: Scalar, type_: DType) -> Scalar:
     """
     if operand.dtype.bits < 32:
         operand = _resize_float(operand, _float32_like(operand))
-    low, high = (constant(v, operand.dtype) for v in _limits(operand.dtype, type_))
+    low, high = (constant(v, operand.dtype) for v in limits_of(operand.dtype, type_))
     clamped = select(operand > low, operand, low)
     clamped = select(clamped < high, clamped, high)
     name = "arith.fptosi" if type_.kind == "i" else "arith.fptoui"
@@ -351,7 +352,7 @@ def _truncate(operand: Scalar, type_: DType) -> Scalar:
     return select(operand > high, greatest, truncated)
 
 
-def _limits(source: DType, target: DType) -> tuple[float, float]:
+def limits_of(source: DType, target: DType) -> tuple[float, float]:
     """The least and the greatest integer of ``target`` that ``source`` has too."""
     bits = _value_bits(target)
     high = 2**bits - 2 ** max(0, bits - _DIGITS[source.bits])

@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import VectorLoadOp, marks
+from relax_mlir.dialects.tir.scalars import limits_of
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.attributes import from_attribute
@@ -263,7 +264,7 @@ class TermReader:
         return prim.Call(dtype, called.get(name, name), args)
 
     def _float_to_integer(self, op: ir.OpView) -> PrimExpr:
-        value = self.read(_unclamped(op.operands[0]))
+        value = self.read(_truncated(op))
         name = dtype_of(op.results[0])
         if op.operation.name == "arith.fptoui" and name.startswith("int"):
             name = f"u{name}"
@@ -505,14 +506,14 @@ def _tested(condition: ir.Value) -> tuple[ir.Value, int] | None:
 def _divisor(value: ir.Value) -> ir.Value:
     """What is divided by, without what keeps it from being 0 or -1."""
     select = _owner(value, "arith.select")
-    if (
-        select is not None
-        and _tested(select.operands[0]) is not None
-        and constant_of(select.operands[1]) == 1
-    ):
-        return _divisor(select.operands[2])
+    tested = None if select is None else _tested(select.operands[0])
+    if select is not None and tested is not None:
+        divisor, rest = tested[0], select.operands[2]
+        is_kept = rest == divisor or _divisor(rest) == divisor
+        return divisor if is_kept and constant_of(select.operands[1]) == 1 else value
     maximum = _owner(value, "arith.maxsi")
-    if maximum is not None and constant_of(maximum.operands[1]) == 1:
+    is_index = isinstance(value.type, ir.IndexType)
+    if maximum is not None and is_index and constant_of(maximum.operands[1]) == 1:
         return maximum.operands[0]
     return value
 
@@ -558,15 +559,42 @@ def _division(value: ir.Value) -> ir.OpView | None:
     return None
 
 
-def _unclamped(value: ir.Value) -> ir.Value:
-    """A float without what keeps it in the range of an integer."""
-    select = _owner(value, "arith.select")
-    if select is None:
+def _truncated(cast: ir.OpView) -> ir.Value:
+    """What a float is cast to an integer of, without what keeps it in its range."""
+    value, result = cast.operands[0], lane_type(cast.results[0])
+    sign = "u" if cast.operation.name == "arith.fptoui" else ""
+    source = lane_type(value)
+    if source.width not in (32, 64):  # others are extended before
         return value
+    limits = limits_of(
+        dtypes.from_mlir(source), dtypes.dtype(f"{sign}int{result.width}")
+    )
+    found = value
+    for limit in reversed(limits):
+        select = _owner(found, "arith.select")
+        if select is None or not _compares_sides(select):
+            return value
+        if _float_constant(select.operands[2]) != limit:
+            return value
+        found = select.operands[1]
+    return found
+
+
+def _compares_sides(select: ir.OpView) -> bool:
+    """Whether a choice is one of the two floats that its condition compares."""
     condition = _owner(select.operands[0], "arith.cmpf")
-    if condition is None or list(condition.operands) != list(select.operands)[1:]:
-        return value
-    return _unclamped(select.operands[1])
+    sides = list(select.operands)[1:]
+    return condition is not None and list(condition.operands) == sides
+
+
+def _float_constant(value: ir.Value) -> float | None:
+    """The number that a float, or each lane of a vector, is a constant of."""
+    constant = _owner(value, "arith.constant")
+    if constant is None:
+        return None
+    attr: Any = constant.attributes["value"]  # Any: the stubs know no numbers
+    is_vector = isinstance(value.type, ir.VectorType)
+    return attr.get_splat_value().value if is_vector else attr.value
 
 
 def _saturates(op: ir.OpView) -> bool:
@@ -579,7 +607,7 @@ def _saturates(op: ir.OpView) -> bool:
     clamp = _owner(cast.operands[0], "arith.select")
     if clamp is None:
         return False
-    return list(condition.operands) == [_unclamped(cast.operands[0]), clamp.operands[2]]
+    return list(condition.operands) == [_truncated(cast), clamp.operands[2]]
 
 
 def spelled_uses(value: ir.Value) -> int:
@@ -599,7 +627,7 @@ def is_guard(op: ir.OpView) -> bool:
     if op.operation.name != "arith.select":
         return _only_guards(op)
     result = op.operation.results[0]
-    if _unclamped(result) != result or _divisor(result) != result:
+    if _compares_sides(op) or _divisor(result) != result:
         return True
     return _is_guarded_division(op) or _saturates(op)
 

@@ -145,3 +145,14 @@ def test_numbers_that_are_rounded_to_0_keep_their_sign(function: Any) -> None:
 
     assert np.signbit(rounded.value)
     assert not np.signbit(function(T.float32(0.0)).value)
+
+
+def test_a_script_keeps_a_bound_of_what_is_cast() -> None:
+    row = """%c0 = arith.cmpf ogt, %v, %zero : f32
+    %s0 = arith.select %c0, %v, %zero : f32
+    %i0 = arith.fptosi %s0 : f32 to i32
+    %r0 = arith.sitofp %i0 : i32 to f32"""
+
+    (actual,) = _computed((row,))
+
+    np.testing.assert_array_equal(actual, [0, 2.0**31, 0, 0, 0, 0, 3])
