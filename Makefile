@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths every-case
+.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths scripts every-case
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -60,6 +60,9 @@ every-case: native  ## The tests, with all cases of those of which CI runs a sha
 
 two-paths: native  ## Compile all cases of all operators as they are and after LegalizeOps
 	$(BIN)/pytest -q -n auto --every-case tests/ops/test_two_paths.py
+
+scripts: native  ## Compile what scripts of all operators' programs are read as, for all cases
+	$(BIN)/pytest -q -n auto --every-case tests/ops/test_scripts.py
 
 slices: native  ## Run a network of every rule with each tensor in a larger buffer, at each offset
 	$(BIN)/pytest -q -n auto --run-slow --every-case tests/test_sliced_operands.py tests/gpu/test_sliced_operands.py
