@@ -38,7 +38,7 @@ def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
 
 _BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     **dict.fromkeys(("arith.addi", "arith.addf"), _operation(prim.Add)),
-    **dict.fromkeys(("arith.subi", "arith.subf"), lambda a, b: _difference(a, b)),
+    **dict.fromkeys(("arith.subi", "arith.subf"), _operation(prim.Sub)),
     **dict.fromkeys(("arith.muli", "arith.mulf"), _operation(prim.Mul)),
     **dict.fromkeys(
         ("arith.divf", "arith.divsi", "arith.divui"),
@@ -207,6 +207,8 @@ class TermReader:
         lhs, rhs = _same_sign(lhs, rhs)
         unsigned = is_index or lhs.dtype.startswith("uint")
         combine = (_INDEX_ONLY.get(name) if unsigned else None) or _BINARY[name]
+        if name == "arith.subi" and (is_index or _is_rest(op)):
+            combine = _rest
         if is_index and isinstance(lhs, prim.IntImm) and isinstance(rhs, prim.IntImm):
             # Indices have 64 bits, whatever type scripts give them.
             wide = combine(*(prim.IntImm("int64", side.value) for side in (lhs, rhs)))
@@ -460,13 +462,24 @@ def _wrapped(value: int, dtype: str) -> int:
     return bool(value) if dtype == "bool" else value
 
 
-def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def _rest(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """a - b; what is left of a division is told so."""
     if isinstance(b, prim.Mul) and isinstance(b.a, prim.FloorDiv):
         same = prim.structurally_equal
         if same(b.a.a, a) and same(b.a.b, b.b):
             return a % b.b
     return _operation(prim.Sub)(a, b)
+
+
+def _is_rest(op: ir.OpView) -> bool:
+    """Whether a difference is no more than a remainder of numbers, which by 0 is 0."""
+    product = _owner(op.operands[1], "arith.muli")
+    if product is not None and constant_of(product.operands[1]) not in (None, 0):
+        return True
+    users = [use.owner.opview for use in op.results[0].uses]
+    return all(u.operation.name == "arith.select" for u in users) and all(
+        map(_is_guarded_division, users)
+    )
 
 
 def _extreme_number(kind: type[prim.BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr:
