@@ -19,6 +19,8 @@ from onnx import parser
 from relax_mlir.runtime import cpu
 
 THREADS = int(sys.argv[1])
+# Shells let what they start in the background ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def model(text):
     return parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
