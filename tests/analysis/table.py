@@ -29,6 +29,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
         "relax_objects/test_effect_analysis.py",
         "relax_objects/test_effects.py",
     ),
+    "objects.overwritten_loads": ("relax_objects/test_overwritten_loads.py",),
     "objects.regions": ("analysis/test_regions.py",),
     "objects.said_regions": ("analysis/test_said_regions.py",),
     "objects.simplify": ("analysis/test_simplify.py",),
@@ -54,6 +55,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
         "schedule/test_index_map.py",
     ),
     "tir.schedule.legality": ("schedule/test_legality.py",),
+    "tir.schedule.overwrites": ("schedule/test_overwrites.py",),
     "tir.schedule.predicates": (
         "analysis/test_predicates.py",
         "schedule/test_conditions.py",
