@@ -4,7 +4,7 @@ A script reads an element where it uses it; passes load it before. Between the t
 element may change, as where two elements are swapped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mlir import ir
 
@@ -15,9 +15,8 @@ __all__ = ["is_overwritten"]
 
 _LOADS = ("memref.load", VectorLoadOp.OPERATION_NAME)
 _STORES = {"memref.store": 1, "tir.vector_store": 1}  # the operand that is the buffer
-# What is read where its result is used; the variable of a `tir.let` is no term.
+# What is read where its result is used; but for `tir.let`, whose variable has a value.
 _TERMS = ("arith.", "math.", "memref.load", "scf.if", "vector.", "tir.")
-_STATEMENTS = ("tir.let", "tir.assert", "tir.attr", "tir.block", "tir.vector_store")
 
 
 def is_overwritten(op: ir.OpView, rest: Sequence[ir.OpView]) -> bool:
@@ -28,19 +27,21 @@ def is_overwritten(op: ir.OpView, rest: Sequence[ir.OpView]) -> bool:
         rest: those after it in its block.
     """
     operation = op.operation
-    if not len(operation.results) or not _is_term(operation):
+    if not _is_term(operation):
         return False
     buffers = {o.operands[0] for o in (operation, *walk(op)) if _loads(o)}
     writers = [s for buffer in buffers for s in _stores_to(buffer)]
     if not writers:
         return False
     places = {other.operation: number for number, other in enumerate(rest)}
-    written = [n for n in (_place(s, places) for s in writers) if n is not None]
+    written = _places_of(writers, places)
     if not written:
         return False
-    first, last = min(written), _last_use(operation, places)
+    first = min(written)
     # A store itself comes after what it stores; a loop may store, and then use.
-    return last > first or (last == first and len(rest[first].operation.regions) > 0)
+    holds_both = len(rest[first].operation.regions) > 0
+    used = _places_of(_spelled_in(operation), places)
+    return any(place > first or (place == first and holds_both) for place in used)
 
 
 def _loads(op: ir.OpView | ir.Operation) -> bool:
@@ -53,26 +54,29 @@ def _stores_to(buffer: ir.Value) -> list[ir.Operation]:
 
 
 def _is_term(op: ir.Operation) -> bool:
-    return op.name.startswith(_TERMS) and op.name not in _STATEMENTS
+    return op.name.startswith(_TERMS) and op.name != "tir.let"
 
 
-def _place(op: ir.Operation | None, places: dict[ir.Operation, int]) -> int | None:
-    """Where in a block an operation, or what holds it, stands; None outside of it."""
-    while op is not None and op not in places:
-        op = op.parent
-    return None if op is None else places[op]
+def _places_of(
+    operations: Iterable[ir.Operation], places: Mapping[ir.Operation, int]
+) -> list[int]:
+    """Where in a block operations, or what holds them, stand; those outside left out."""
+    found: list[int] = []
+    for op in operations:
+        around: ir.Operation | None = op
+        while around is not None and around not in places:
+            around = around.parent
+        if around is not None:
+            found.append(places[around])
+    return found
 
 
-def _last_use(op: ir.Operation, places: dict[ir.Operation, int]) -> int:
-    """The place of the last statement that spells a result of an operation; -1 for none."""
-    found, seen, left = -1, {op}, [op]
+def _spelled_in(op: ir.Operation) -> set[ir.Operation]:
+    """What a result of an operation is an operand of, as itself or as part of a term."""
+    found: set[ir.Operation] = set()
+    left = [op]
     while left:
-        for result in left.pop().results:
-            for use in result.uses:
-                user = use.owner.operation
-                number = _place(user, places)
-                found = max(found, -1 if number is None else number)
-                if user not in seen and len(user.results) and _is_term(user):
-                    seen.add(user)
-                    left.append(user)
+        users = [use.owner.operation for r in left.pop().results for use in r.uses]
+        left += [user for user in users if user not in found and _is_term(user)]
+        found.update(users)
     return found

@@ -1,11 +1,20 @@
 """What a program read is read before it is written over, in its script too."""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from mlir import ir
 
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.script import from_source
+from relax_mlir.traversal import own_operations
+from tests.schedule.evaluate import evaluate
 
 _SWAP = """
     %a = memref.load %o[%c0] : memref<2xf32>
@@ -80,5 +89,292 @@ def test_a_script_reads_what_the_program_read(body: str, expected: list[int]) ->
         assert actual.tolist() == expected
 
 
+def _names(body: str) -> list[str]:
+    """What the script of a program gives a name that the program has not."""
+    return re.findall(r"^ *v\d+: \S+ = (.*)$", _module(body).script(), re.MULTILINE)
+
+
 def test_a_load_that_only_a_store_follows_has_no_name() -> None:
     assert "arg1[0] = arg1[0] * T.float32(-1.0)" in _module(_IN_ORDER).script()
+    assert _names(_IN_ORDER) == []
+
+
+_LOAD = "%a = memref.load %o[%c0] : memref<2xf32>"
+_OVERWRITE = "memref.store %seven, %o[%c0] : memref<2xf32>"
+_LANES = """
+    %two = arith.constant 2 : i32
+    %down = arith.constant -1 : i32
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %back = "tir.ramp"(%one, %down) : (i32, i32) -> vector<2xi32>
+    %from = arith.index_cast %back : vector<2xi32> to vector<2xindex>
+    %forth = "tir.ramp"(%zero, %one) : (i32, i32) -> vector<2xi32>
+    %to = arith.index_cast %forth : vector<2xi32> to vector<2xindex>
+"""
+
+
+def _load_lanes(name: str, places: str) -> str:
+    return f"""
+    {name} = "tir.vector_load"(%o, {places}) {{operandSegmentSizes = array<i32: 1, 0, 1, 0>}}
+      : (memref<2xf32>, vector<2xindex>) -> vector<2xf32>"""
+
+
+def _store_lanes(value: str) -> str:
+    return f"""
+    "tir.vector_store"({value}, %o, %to) {{operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>}}
+      : (vector<2xf32>, memref<2xf32>, vector<2xindex>) -> ()"""
+
+
+_STORED_AT_ONCE = f"""
+    {_LOAD}
+    memref.store %a, %o[%c1] : memref<2xf32>
+"""
+_FUNCTION_OF_IT = f"""
+    {_LOAD}
+    %e = math.absf %a : f32
+    {_OVERWRITE}
+    memref.store %e, %o[%c1] : memref<2xf32>
+"""
+_OF_WHAT_NOTHING_WRITES = f"""
+    %a = memref.load %x[%c0] : memref<2xf32>
+    {_OVERWRITE}
+    memref.store %a, %o[%c1] : memref<2xf32>
+"""
+# A variable of the program itself: it has a value, which later stores do not change.
+_LET = f"""
+    {_LOAD}
+    %l = "tir.let"(%a) {{name = "l"}} : (f32) -> f32
+    {_OVERWRITE}
+    memref.store %l, %o[%c1] : memref<2xf32>
+"""
+# A loop that hands on values is a statement: scripts have a buffer for those.
+_HANDED_ON = f"""
+    {_LOAD}
+    %r = scf.for %i = %c0 to %c2 step %c1 iter_args(%p = %a) -> f32 {{
+      %y = memref.load %o[%i] : memref<2xf32>
+      %q = arith.addf %y, %p : f32
+      scf.yield %q : f32
+    }}
+    {_OVERWRITE}
+    memref.store %r, %o[%c1] : memref<2xf32>
+"""
+_OTHER_LANES = f"""
+    {_LANES}
+    {_load_lanes("%v", "%from")}
+    {_load_lanes("%w", "%to")}
+    %n = arith.addf %v, %v : vector<2xf32>
+    {_store_lanes("%w")}
+    {_store_lanes("%n")}
+"""
+_IN_ALL_LANES = f"""
+    {_LANES}
+    {_LOAD}
+    %v = vector.broadcast %a : f32 to vector<2xf32>
+    {_OVERWRITE}
+    {_store_lanes("%v")}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (_SWAP, ["arg1[0]"]),
+        (_LOOP, ["arg1[0]"]),
+        (_CHOICE, ["arg1[0]"]),
+        (_STORED_AT_ONCE, []),
+        (_FUNCTION_OF_IT, ["arg1[0]"]),
+        (_OF_WHAT_NOTHING_WRITES, []),
+        (_LET, []),
+        (_HANDED_ON, []),
+        (_OTHER_LANES, ["arg1[T.Ramp(1, -1, 2)]"]),
+        (_IN_ALL_LANES, ["arg1[0]"]),
+    ],
+)
+def test_what_is_read_later_has_a_name(body: str, expected: list[str]) -> None:
+    assert _names(body) == expected
+
+
+# Random programs: trees first, of which values in scope are counted from the last.
+
+_value = st.integers(0, 4)
+_index = st.sampled_from(["%c0", "%c1", "%i"])
+_reads: st.SearchStrategy[Any] = st.one_of(
+    st.tuples(st.just("load"), _index),
+    st.tuples(st.just("add"), _value, _value),
+)
+_some_reads = st.lists(_reads, min_size=1, max_size=3)
+_single = st.one_of(
+    _reads,
+    _reads,
+    st.tuples(st.just("store"), _value, _index),
+    st.tuples(st.just("store"), _value, _index),
+    st.tuples(st.just("choose"), _value, _some_reads, _some_reads),
+)
+_statements: st.SearchStrategy[Any] = st.recursive(
+    st.lists(_single, min_size=2, max_size=5),
+    lambda inner: st.lists(
+        _single
+        | st.tuples(st.just("loop"), inner)
+        | st.tuples(st.just("carry"), _value, inner)
+        | st.tuples(st.just("if"), _value, inner, inner),
+        min_size=2,
+        max_size=5,
+    ),
+    max_leaves=4,
+)
+
+
+class _Writer:
+    """Writes trees as MLIR.
+
+    Attributes:
+        lines: what is written.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._count = 0
+
+    def block(self, trees: Sequence[Any], scope: Sequence[str], index: str) -> str:
+        """Statements one after the other; the name of their last value."""
+        known = list(scope)
+        for kind, *parts in trees:
+            if kind == "loop":
+                self._loop(parts[0], known, None)
+            elif kind == "store":
+                value, place = known[-1 - parts[0] % len(known)], parts[1]
+                place = index if place == "%i" else place
+                self.lines.append(f"memref.store {value}, %o[{place}] : memref<2xf32>")
+            elif kind == "if":
+                condition = self._condition(known[-1 - parts[0] % len(known)])
+                self.lines.append(f"scf.if {condition} {{")
+                self.storing(parts[1], known, index)
+                self.lines.append("} else {")
+                self.storing(parts[2], known, index)
+                self.lines.append("}")
+            else:
+                known.append(self._made(kind, parts, known, index))
+        return known[-1]
+
+    def storing(self, trees: Sequence[Any], scope: Sequence[str], index: str) -> str:
+        """Statements, and a store of their last value."""
+        last = self.block(trees, scope, index)
+        self.lines.append(f"memref.store {last}, %o[{index}] : memref<2xf32>")
+        return last
+
+    def _made(self, kind: str, parts: Any, known: Sequence[str], index: str) -> str:
+        if kind == "load":
+            place = index if parts[0] == "%i" else parts[0]
+            return self._named(f"memref.load %o[{place}] : memref<2xf32>")
+        values = [known[-1 - n % len(known)] for n in parts if isinstance(n, int)]
+        if kind == "add":
+            return self._named(f"arith.addf {', '.join(values)} : f32")
+        if kind == "carry":
+            return self._loop(parts[1], known, values[0])
+        condition = self._condition(values[0])
+        made = self._named(f"scf.if {condition} -> f32 {{")
+        self._yield(self.block(parts[1], known, index))
+        self.lines.append("} else {")
+        self._yield(self.block(parts[2], known, index))
+        self.lines.append("}")
+        return made
+
+    def _loop(self, body: Any, known: Sequence[str], start: str | None) -> str:
+        index, carried = self._name(), self._name()
+        head = f"scf.for {index} = %c0 to %c2 step %c1"
+        if start is None:
+            self.lines.append(f"{head} {{")
+            self.storing(body, known, index)
+            self.lines.append("}")
+            return ""
+        made = self._named(f"{head} iter_args({carried} = {start}) -> f32 {{")
+        self._yield(self.storing(body, [*known, carried], index))
+        self.lines.append("}")
+        return made
+
+    def _condition(self, value: str) -> str:
+        return self._named(f"arith.cmpf ogt, {value}, %ten : f32")
+
+    def _yield(self, value: str) -> None:
+        self.lines.append(f"scf.yield {value} : f32")
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"%n{self._count}"
+
+    def _named(self, text: str) -> str:
+        name = self._name()
+        self.lines.append(f"{name} = {text}")
+        return name
+
+
+def _program(trees: Sequence[Any]) -> IRModule:
+    writer = _Writer()
+    writer.storing(trees, ["%ten"], "%c0")
+    lines = "\n  ".join(writer.lines)
+    return IRModule.parse(f"""
+func.func @main(%o: memref<2xf32>) attributes {{tir.prim_func}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %ten = arith.constant 10.0 : f32
+  {lines}
+  return
+}}""")
+
+
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "arith.addf": lambda op, lhs, rhs: lhs + rhs,
+    "arith.cmpf": lambda op, lhs, rhs: lhs > rhs,
+    "arith.constant": lambda op: op.attributes["value"].value,
+}
+
+
+def _run(
+    block: ir.Block, values: dict[ir.Value, Any], memory: list[float]
+) -> list[Any]:
+    """Run operations one after the other; what the block hands on."""
+    for op in own_operations(block):
+        name = op.operation.name
+        operands: list[Any] = [values.get(v) for v in op.operands]
+        results: list[Any] = []
+        if name == "scf.yield":
+            return operands
+        if name == "memref.load":
+            results = [memory[operands[1]]]
+        elif name == "memref.store":
+            memory[operands[2]] = operands[0]
+        elif name in _ARITHMETIC:
+            results = [_ARITHMETIC[name](op, *operands)]
+        elif name == "scf.if":
+            branch = op.operation.regions[0 if operands[0] else 1]
+            results = _run(branch.blocks[0], values, memory)
+        elif name == "scf.for":
+            low, high, _, *results = operands
+            body = op.operation.regions[0].blocks[0]
+            for step in range(low, high):
+                values.update(zip(body.arguments, [step, *results], strict=True))
+                results = _run(body, values, memory)
+        values.update(zip(op.operation.results, results, strict=True))
+    return []
+
+
+@settings(max_examples=60, deadline=None)
+@given(_statements)
+@example(  # what is read through two values and in a branch, after a store in a loop
+    [
+        ("load", "%c0"),
+        ("add", 0, 0),
+        ("choose", 0, [("load", "%c1")], [("add", 0, 0)]),
+        ("loop", [("store", 3, "%i"), ("store", 0, "%c1")]),
+        ("store", 0, "%c0"),
+    ]
+)
+def test_scripts_of_programs_compute_what_the_programs_do(trees: Any) -> None:
+    module = _program(trees)
+    memory = [3.0, 25.0]
+    _run(module.func_op("main").entry_block, {}, memory)
+
+    (actual,) = evaluate(module["main"], np.array([3.0, 25.0]))
+
+    np.testing.assert_array_equal(actual, memory)
