@@ -29,7 +29,7 @@ def is_overwritten(op: ir.OpView, rest: Sequence[ir.OpView]) -> bool:
     operation = op.operation
     if not _is_term(operation):
         return False
-    buffers = {o.operands[0] for o in (operation, *walk(op)) if _loads(o)}
+    buffers = {_whole(o.operands[0]) for o in (operation, *walk(op)) if _loads(o)}
     writers = [s for buffer in buffers for s in _stores_to(buffer)]
     if not writers:
         return False
@@ -48,9 +48,24 @@ def _loads(op: ir.OpView | ir.Operation) -> bool:
     return op.operation.name in _LOADS
 
 
+def _whole(buffer: ir.Value) -> ir.Value:
+    """The buffer that a box is a part of."""
+    owner = buffer.owner
+    is_made = not isinstance(owner, ir.Block)
+    is_box = is_made and owner.name == "memref.subview"
+    return _whole(owner.operands[0]) if is_box else buffer
+
+
 def _stores_to(buffer: ir.Value) -> list[ir.Operation]:
-    owners = [(use.owner.operation, use.operand_number) for use in buffer.uses]
-    return [o for o, number in owners if _STORES.get(o.name) == number]
+    """The stores to a buffer, or to a box of it."""
+    found: list[ir.Operation] = []
+    for use in buffer.uses:
+        owner = use.owner.operation
+        if owner.name == "memref.subview":
+            found += _stores_to(owner.results[0])
+        elif _STORES.get(owner.name) == use.operand_number:
+            found.append(owner)
+    return found
 
 
 def _is_term(op: ir.Operation) -> bool:

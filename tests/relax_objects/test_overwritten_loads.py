@@ -194,6 +194,45 @@ def test_what_is_read_later_has_a_name(body: str, expected: list[str]) -> None:
     assert _names(body) == expected
 
 
+_IN_BOXES = """
+func.func @main(%o: memref<4xf32>) attributes {tir.prim_func} {
+  %c0 = arith.constant 0 : index
+  "tir.block"(%c0) ({
+  }, {
+  ^bb0(%v: index):
+    %c1 = arith.constant 1 : index
+    %c2 = arith.constant 2 : index
+    %s = memref.subview %o[%c1] [3] [1] {tir.match_buffer, tir.name = "S"}
+      : memref<4xf32> to memref<3xf32, strided<[1], offset: ?>>
+    %t = memref.subview %s[%c1] [2] [1] {tir.match_buffer, tir.name = "T"}
+      : memref<3xf32, strided<[1], offset: ?>> to memref<2xf32, strided<[1], offset: ?>>
+    %a = memref.load LOADED
+    %seven = arith.constant 7.0 : f32
+    memref.store %seven, STORED
+    memref.store %a, %o[%c0] : memref<4xf32>
+    gpu.yield
+  }) {kinds = "S", name = "b", operandSegmentSizes = array<i32: 0, 1>,
+      static_extents = array<i64: 1>, tir.axis_names = ["v"]} : (index) -> ()
+  return
+}"""
+_SAME_ELEMENT = {
+    "buffer": "%o[%c2] : memref<4xf32>",
+    "box": "%s[%c1] : memref<3xf32, strided<[1], offset: ?>>",
+    "box of a box": "%t[%c0] : memref<2xf32, strided<[1], offset: ?>>",
+}
+
+
+@pytest.mark.parametrize("stored", _SAME_ELEMENT)
+@pytest.mark.parametrize("loaded", _SAME_ELEMENT)
+def test_boxes_of_a_buffer_are_the_same_memory(loaded: str, stored: str) -> None:
+    text = _IN_BOXES.replace("LOADED", _SAME_ELEMENT[loaded])
+    text = text.replace("STORED", _SAME_ELEMENT[stored])
+
+    (actual,) = evaluate(IRModule.parse(text)["main"], np.array([1, 2, 3, 4]))
+
+    assert actual.tolist() == [3, 2, 7, 4]
+
+
 # Random programs: trees first, of which values in scope are counted from the last.
 
 _value = st.integers(0, 4)
