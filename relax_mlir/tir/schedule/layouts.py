@@ -385,7 +385,9 @@ class Layouts(TensorBlocks):
         op = self.block_op(block)
         number = self.buffer_number(op, buffer_index, is_write=not is_read)
         kind = "read" if is_read else "write"
-        value = accesses.buffer_of(op, number, f"reindex_cache_{kind}", is_write=not is_read)
+        value = accesses.buffer_of(
+            op, number, f"reindex_cache_{kind}", is_write=not is_read
+        )
         made = self._map(index_map, len(tree.kinds_of(op)), op)
         copied = reindex.reindex_cache(
             self.state,
