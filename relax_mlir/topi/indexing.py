@@ -460,7 +460,14 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     """The elements at the places that index tensors say together, as in numpy.
 
     An index out of range is :func:`nearest_index`.
+
+    Raises:
+        ValueError: there are no index tensors, or more than axes.
     """
+    if not 0 < len(indices) <= data.ndim:
+        raise ArgumentValueError(
+            f"adv_index: `indices`: expected 1 to {data.ndim} tensors, got {len(indices)}"
+        )
     sizes: list[PrimExpr] = list(indices[0].shape)
     for index in indices[1:]:
         sizes = common_shape(sizes, index.shape)

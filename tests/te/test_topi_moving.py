@@ -8,6 +8,7 @@ import pytest
 
 from relax_mlir import te, topi
 from relax_mlir.dialects import shapes
+from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects.sizes import Symbols
 from tests.te.programs import evaluate
 
@@ -148,6 +149,14 @@ def test_gather_and_gather_nd() -> None:
     )
     same(evaluate(topi.gather_nd, A, points), A[[0, 2], [1, 5]])
     same(evaluate(topi.gather_nd, A, points[:1]), A[[0, 2]])
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_adv_index_takes_a_tensor_an_axis_at_most(count: int) -> None:
+    data, index = te.placeholder((3, 4)), te.placeholder((2,), "int64")
+
+    with pytest.raises(ArgumentValueError, match=r"expected 1 to 2 tensors, got"):
+        topi.adv_index(data, [index] * count)
 
 
 def test_adv_index_broadcasts_its_indices() -> None:
