@@ -174,13 +174,9 @@ def _check_alloc(op: AllocBufferOp) -> None:
 def _symbol_of(value: ir.Value) -> str | None:
     """The symbol that an argument of a program is; None of other values."""
     block = value.owner
-    if not isinstance(block, ir.Block):
-        return None
-    function = block.owner.opview
-    if not isinstance(function, func.FuncOp):
-        return None
-    attrs = _argument_attributes(function, ir.BlockArgument(value).arg_number)
-    return attrs[marks.SYMBOL].value if marks.SYMBOL in attrs else None
+    function = block.owner.opview if isinstance(block, ir.Block) else None
+    is_argument = isinstance(function, func.FuncOp)
+    return argument_symbols(function).get(value) if is_argument else None
 
 
 def _check_block(op: BlockOp) -> None:

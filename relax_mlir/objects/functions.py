@@ -134,14 +134,20 @@ sqrt, rsqrt, popcount, clz = map(_function, ("sqrt", "rsqrt", "popcount", "clz")
 tan, sin, cos = (_function(name, is_strict=True) for name in ("tan", "sin", "cos"))
 
 
+def rounded_constant(fold: Callable[[float], float], term: PrimExpr) -> PrimExpr | None:
+    """A finite float rounded by a function, with its sign; None for any other term."""
+    if not isinstance(term, FloatImm) or not math.isfinite(term.value):
+        return None
+    return const(math.copysign(fold(term.value), term.value), term.dtype)
+
+
 def _rounding(name: str, fold: Callable[[float], float]) -> Callable[..., PrimExpr]:
     def apply(x: Any, span: object = None) -> PrimExpr:
         x = convert(x)
         if not _is_float(x.dtype):
             return x
-        if isinstance(x, FloatImm) and math.isfinite(x.value):
-            return const(math.copysign(fold(x.value), x.value), x.dtype)
-        return Call(x.dtype, name, [x])
+        folded = rounded_constant(fold, x)
+        return Call(x.dtype, name, [x]) if folded is None else folded
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"``{name}`` of a number, as a term; an integer stays what it is."

@@ -14,9 +14,18 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import Buffer, BufferRegion
 from relax_mlir.objects.term_writer import TermWriter
 
-__all__ = ["buffer_marks", "check_part", "matched_part", "memref_type"]
+__all__ = ["buffer_marks", "check_part", "matched_part", "memref_type", "whole_buffer"]
 
 _ANY = ir.ShapedType.get_dynamic_size()
+
+
+def whole_buffer(value: ir.Value) -> ir.Value:
+    """The buffer that a box, or a box of a box, is a part of; a whole buffer itself."""
+    owner = value.owner
+    while not isinstance(owner, ir.Block) and owner.name == "memref.subview":
+        value = owner.operands[0]
+        owner = value.owner
+    return value
 
 
 def memref_type(buffer: Buffer) -> ir.MemRefType:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.dialects.tir import VectorLoadOp
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.traversal import walk
 
 __all__ = ["is_overwritten"]
@@ -29,7 +30,7 @@ def is_overwritten(op: ir.OpView, rest: Sequence[ir.OpView]) -> bool:
     operation = op.operation
     if not _is_term(operation):
         return False
-    buffers = {_whole(o.operands[0]) for o in (operation, *walk(op)) if _loads(o)}
+    buffers = {whole_buffer(o.operands[0]) for o in (operation, *walk(op)) if _loads(o)}
     writers = [s for buffer in buffers for s in _stores_to(buffer)]
     if not writers:
         return False
@@ -46,14 +47,6 @@ def is_overwritten(op: ir.OpView, rest: Sequence[ir.OpView]) -> bool:
 
 def _loads(op: ir.OpView | ir.Operation) -> bool:
     return op.operation.name in _LOADS
-
-
-def _whole(buffer: ir.Value) -> ir.Value:
-    """The buffer that a box is a part of."""
-    owner = buffer.owner
-    is_made = not isinstance(owner, ir.Block)
-    is_box = is_made and owner.name == "memref.subview"
-    return _whole(owner.operands[0]) if is_box else buffer
 
 
 def _stores_to(buffer: ir.Value) -> list[ir.Operation]:

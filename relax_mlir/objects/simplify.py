@@ -8,11 +8,12 @@ TVM's analyzer leaves where it knows as little.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.prim import FloatImm, IntImm, PrimExpr, const
+from relax_mlir.objects.functions import rounded_constant
+from relax_mlir.objects.prim import IntImm, PrimExpr, const
 from relax_mlir.objects.term_bounds import INDEX_TYPES, bounds, is_assuming
 
 __all__ = ["simplify"]
@@ -427,13 +428,8 @@ def _call(term: prim.Call) -> PrimExpr:
 
 def _rounded(term: prim.Call) -> PrimExpr:
     fold = _FOLDED.get(term.op_name)
-    numbers: Sequence[PrimExpr] = term.args
-    if fold is None or not isinstance(numbers[0], FloatImm):
-        return term
-    value = numbers[0].value
-    if not math.isfinite(value):
-        return term
-    return const(math.copysign(fold(value), value), term.dtype)
+    folded = None if fold is None else rounded_constant(fold, term.args[0])
+    return term if folded is None else folded
 
 
 _FOLDED: Mapping[str, Callable[[float], float]] = {

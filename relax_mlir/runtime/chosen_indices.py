@@ -22,18 +22,13 @@ def freeze_chosen(code: object) -> None:
     Scalar evolution knows nothing of a frozen value.
     """
     llvm = llvm_c.llvm()
-    builder = c_void_p(
-        llvm.LLVMCreateBuilderInContext(c_void_p(llvm.LLVMGetModuleContext(code)))
-    )
-    try:
+    with llvm_c.builder(code) as builder:
         for function in llvm_c.functions(code):
             found = [phi for phi in _phis(function) if _makes_addresses(phi)]
             heads = _loop_heads(function) if found else set()
             for phi in found:
                 if llvm.LLVMGetInstructionParent(phi) not in heads:
                     _freeze(phi, builder)
-    finally:
-        llvm.LLVMDisposeBuilder(builder)
 
 
 def _phis(function: c_void_p) -> Iterator[c_void_p]:
@@ -53,18 +48,15 @@ def _phis(function: c_void_p) -> Iterator[c_void_p]:
 def _makes_addresses(phi: c_void_p) -> bool:
     """Whether arithmetic makes an address of an integer."""
     llvm = llvm_c.llvm()
-    waiting, seen = [phi.value], {phi.value}
+    waiting, seen = [phi], {phi.value}
     while waiting:
-        use = llvm.LLVMGetFirstUse(c_void_p(waiting.pop()))
-        while use:
-            user = llvm.LLVMGetUser(c_void_p(use))
-            opcode = llvm.LLVMGetInstructionOpcode(c_void_p(user))
+        for user in llvm_c.users(waiting.pop()):
+            opcode = llvm.LLVMGetInstructionOpcode(user)
             if opcode == _GET_ELEMENT_PTR:
                 return True
-            if opcode in _ARITHMETIC and user not in seen:
-                seen.add(user)
+            if opcode in _ARITHMETIC and user.value not in seen:
+                seen.add(user.value)
                 waiting.append(user)
-            use = llvm.LLVMGetNextUse(c_void_p(use))
     return False
 
 

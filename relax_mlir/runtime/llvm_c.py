@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MlirObject",
+    "builder",
     "directory",
     "functions",
     "llvm",
@@ -34,6 +35,7 @@ __all__ = [
     "name_of",
     "operation_of",
     "take_text",
+    "users",
 ]
 
 _TARGETS = ("X86", "AArch64", "NVPTX")
@@ -293,6 +295,25 @@ def functions(code: object) -> Iterator[c_void_p]:
     while function:
         yield c_void_p(function)
         function = llvm().LLVMGetNextFunction(c_void_p(function))
+
+
+def users(value: c_void_p) -> Iterator[c_void_p]:
+    """What uses a value of an LLVM module, once for each use; not to be changed meanwhile."""
+    use = llvm().LLVMGetFirstUse(value)
+    while use:
+        yield c_void_p(llvm().LLVMGetUser(c_void_p(use)))
+        use = llvm().LLVMGetNextUse(c_void_p(use))
+
+
+@contextmanager
+def builder(code: object) -> Iterator[c_void_p]:
+    """A builder of instructions in an LLVM module."""
+    context = c_void_p(llvm().LLVMGetModuleContext(code))
+    made = c_void_p(llvm().LLVMCreateBuilderInContext(context))
+    try:
+        yield made
+    finally:
+        llvm().LLVMDisposeBuilder(made)
 
 
 def name_of(value: c_void_p) -> str:

@@ -18,34 +18,17 @@ def as_integer_loads(code: object) -> None:
     CPUs with ``avx512bf16`` code generation of LLVM 22 ends the process on some, such as one
     of 34 lanes with a constant mask.
     """
-    llvm = llvm_c.llvm()
     loads = [f for f in llvm_c.functions(code) if _NAME.fullmatch(llvm_c.name_of(f))]
-    calls = [call for load in loads for call in _users(load)]
-    if not calls:
-        return
-    context = c_void_p(llvm.LLVMGetModuleContext(code))
-    builder = c_void_p(llvm.LLVMCreateBuilderInContext(context))
-    try:
-        for call in calls:
-            _replace(code, context, builder, call)
-    finally:
-        llvm.LLVMDisposeBuilder(builder)
+    calls = [call for load in loads for call in llvm_c.users(load)]
+    if calls:
+        with llvm_c.builder(code) as builder:
+            for call in calls:
+                _replace(code, builder, call)
 
 
-def _users(function: c_void_p) -> list[c_void_p]:
-    """The calls of a function."""
-    llvm, found = llvm_c.llvm(), []
-    use = llvm.LLVMGetFirstUse(function)
-    while use:
-        found.append(c_void_p(llvm.LLVMGetUser(c_void_p(use))))
-        use = llvm.LLVMGetNextUse(c_void_p(use))
-    return found
-
-
-def _replace(
-    code: object, context: c_void_p, builder: c_void_p, call: c_void_p
-) -> None:
+def _replace(code: object, builder: c_void_p, call: c_void_p) -> None:
     llvm = llvm_c.llvm()
+    context = c_void_p(llvm.LLVMGetModuleContext(code))
     pointer, mask, other = (
         c_void_p(llvm.LLVMGetOperand(call, number)) for number in range(3)
     )

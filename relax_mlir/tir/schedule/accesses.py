@@ -13,6 +13,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.objects.said_regions import in_said_order, said_of
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices
@@ -65,29 +66,21 @@ class Access:
         return tuple(map(indices.of, self.index_values))
 
 
-def _root(buffer: ir.Value) -> ir.Value:
-    owner = buffer.owner
-    while not isinstance(owner, ir.Block) and owner.name == "memref.subview":
-        buffer = owner.operands[0]
-        owner = buffer.owner
-    return buffer
-
-
 def _accesses(op: ir.Operation) -> Iterator[Access]:
     if op.name in ("memref.load", "memref.store"):
         is_write = op.name == "memref.store"
         buffer = op.operands[1 if is_write else 0]
-        root = _root(buffer)
+        root = whole_buffer(buffer)
         yield Access(op, root, is_write, is_opaque=root != buffer)
     elif op.name in ("tir.vector_load", "tir.vector_store"):
         is_write = op.name == "tir.vector_store"
         buffer = op.operands[1 if is_write else 0]
-        yield Access(op, _root(buffer), is_write, is_opaque=True)
+        yield Access(op, whole_buffer(buffer), is_write, is_opaque=True)
     elif op.name == "tir.address":
         mask = _access_mask(op.results[0])
         for bit, is_write in ((1, False), (2, True)):
             if mask & bit:
-                yield Access(op, _root(op.operands[0]), is_write, is_opaque=True)
+                yield Access(op, whole_buffer(op.operands[0]), is_write, is_opaque=True)
 
 
 def _access_mask(address: ir.Value) -> int:

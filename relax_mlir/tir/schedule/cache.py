@@ -245,11 +245,8 @@ def reads_what_is_written(
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
     made = _box_at(place, writer, buffer, indices, writes_only=True)
     read = _box_at(place, reader, buffer, indices)
-    return all(
-        is_never_negative(difference, limits, tops)
-        for wide, narrow in zip(made, read, strict=True)
-        for difference in (narrow.low - wide.low, wide.high - narrow.high)
-    )
+    pairs = zip(read, made, strict=True)
+    return all(legality.is_inside(r, m, limits, tops) for r, m in pairs)
 
 
 def place_before(

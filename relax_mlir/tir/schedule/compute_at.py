@@ -275,11 +275,9 @@ def _check_all_points(
         reached = regions.hull([[r] for r in everywhere.get(name, [])], limits)
         if not reached:
             continue
-        low, high = reached[0].low, reached[0].high
-        if is_never_negative(run.low - low, limits, dict(tops)) and is_never_negative(
-            high - run.high, limits, dict(tops)
-        ):
+        if legality.is_inside(run, reached[0], limits, tops):
             continue
+        low, high = reached[0].low, reached[0].high
         raise ScheduleError(
             f"{move.where}: axis {number} of {tree.describe(move.block)} goes from "
             f"{run.low} to {run.high}, but its producers write what it reads from "

@@ -47,6 +47,7 @@ __all__ = [
     "check_steps_apart",
     "has_affine_bindings",
     "is_complete",
+    "is_inside",
     "is_reduction",
     "loop_extents",
     "loop_starts",
@@ -557,6 +558,14 @@ def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> No
                 f"`{accesses.buffer_name(buffer)}`, and one writes it: expected that a "
                 "step touches elements of its own, the same in each of the loops"
             )
+
+
+def is_inside(
+    inner: regions.Run, outer: regions.Run, limits: Limits, tops: Mapping[str, Dim]
+) -> bool:
+    """Whether a run surely goes no further than another."""
+    gaps = (inner.low - outer.low, outer.high - inner.high)
+    return all(predicates.is_never_negative(g, limits, dict(tops)) for g in gaps)
 
 
 def are_apart(

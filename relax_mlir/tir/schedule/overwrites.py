@@ -8,7 +8,7 @@ from itertools import takewhile
 from mlir import ir
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, legality, predicates, regions, tree
+from relax_mlir.tir.schedule import accesses, legality, regions, tree
 from relax_mlir.tir.schedule.cache import reads_what_is_written
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices
@@ -199,7 +199,6 @@ def _steps_apart(
         return True  # else it would read what nothing wrote
     tops = legality.tops_at(indices, shared[-1])
     return wanted is None or all(
-        predicates.is_never_negative(difference, limits, tops)
+        legality.is_inside(narrow, wide, limits, tops)
         for wide, narrow in zip(made, wanted, strict=True)
-        for difference in (narrow.low - wide.low, wide.high - narrow.high)
     )

@@ -204,8 +204,7 @@ def _check_reads(
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
     for reader in readers:
         read = _box(reader, ring.buffer, place, indices, is_write=False)[ring.axis]
-        gaps = (read.low - made.low, made.high - read.high)
-        if not all(predicates.is_never_negative(g, limits, tops) for g in gaps):
+        if not legality.is_inside(read, made, limits, tops):
             raise ScheduleError(
                 f"{_WHERE}: {tree.describe(reader)} reads more of "
                 f"`{accesses.buffer_name(ring.buffer)}` than {tree.describe(block)} makes "
