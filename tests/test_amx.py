@@ -55,6 +55,7 @@ def test_bytes_of_all_signs_are_exact(m: int, k: int, n: int, a: str, b: str) ->
     np.testing.assert_array_equal(z, x.astype(np.int32) @ y.astype(np.int32))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 5, 16, 31, 37, 70])
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_an_open_number_of_rows(rows: int, is_constant: bool) -> None:

@@ -197,6 +197,7 @@ def test_an_input_that_is_a_slice(name: str) -> None:
     assert network.rule in rules
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "point"), at_points(NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:

@@ -19,6 +19,7 @@ _MOST_BYTES = 1 << 26  # that a test allocates for one value
 _SIZES = {"batch": 2, "seq": 3, "n": 3, "h": 7, "w": 6}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("chunk", CHUNKS)
 def test_mutated_models_compute_or_are_refused(chunk: int) -> None:
     models = mutations.base_models()

@@ -85,6 +85,7 @@ def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 70, 130, depth, values), "none", precision)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", [128, 64])
 @pytest.mark.parametrize("rows", [128, 64])
 @pytest.mark.parametrize("precision", _TYPES)
@@ -200,6 +201,7 @@ def test_no_numbers_stay_in_their_rows(number: float) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=BOUNDS["f16"])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (70, 130), (70, 0)])
 def test_open_sizes(queries: int, keys: int) -> None:
     """Heads side by side: how far tokens are apart is known."""
@@ -338,6 +340,7 @@ def attended() -> Iterator[Attended]:
         yield loops, inputs, expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -112,6 +112,7 @@ def product(monkeypatch: pytest.MonkeyPatch) -> Product:
     return loops, inputs, expected
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

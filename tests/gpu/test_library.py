@@ -29,6 +29,7 @@ def products_of(model: CudaExecutable) -> list[Product]:
     return calls_of(model, Product)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize(
     ("m", "k", "n"),
@@ -65,6 +66,7 @@ def test_a_layer_is_one_call(
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 @pytest.mark.parametrize("follows", ["", "b", "relu", "b relu"])
 def test_numbers_of_other_types(

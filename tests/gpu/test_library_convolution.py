@@ -80,6 +80,7 @@ def convolution(
     return onnx(text), arrays
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", _SHAPES)
 def test_a_layer_is_one_call(
     shape: str, convolutions: Stub, emulation: Emulation
@@ -103,6 +104,7 @@ _TYPES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("element", _TYPES)
 @pytest.mark.parametrize("shape", ["pads", "groups", "one axis", "three axes"])
 def test_numbers_of_other_types(

@@ -22,6 +22,7 @@ _LATER: dict[str, Any] = {"queries": 9, "keys": 9, "past": 40, **_WIDE}
 _NEXT: dict[str, Any] = {"queries": 1, "keys": 1, "past": 40, **_WIDE}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("form", "attrs", "others"),
     [

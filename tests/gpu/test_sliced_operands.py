@@ -86,6 +86,7 @@ def tolerance_of(network: Network) -> float:
     return 4e-3 if "float16" in network.dtypes else 1e-4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "point"), at_points(_NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:

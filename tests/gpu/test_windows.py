@@ -35,6 +35,7 @@ def windows(
     }}""")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("image", "size", "stride"),
     [((14, 14), 3, 1), ((9, 13), 3, 2), ((28, 28), 1, 2), ((8, 8), 5, 1)],

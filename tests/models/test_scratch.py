@@ -21,6 +21,7 @@ _PANEL = 64  # columns of a contraction's panel at most: 4 vectors of 16
 _DYNAMIC = 64  # what a size known only at run time is taken for
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("entry", zoo_models(quick=_QUICK))
 def test_scratch_is_a_tile_or_a_row(entry: zoo.Entry) -> None:
     module = relax_mlir.lower(relax_mlir.import_onnx(entry.build()), to="loops")

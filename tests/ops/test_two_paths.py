@@ -35,6 +35,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("op", "case"), parameters)
 
 
+@pytest.mark.sampled(2)
 def test_both_paths_match_reference(op: type[RelaxOperation], case: Case) -> None:
     """The module as it is, and after ``LegalizeOps``, gives what ``reference`` gives."""
     module = case_module(op, case)
