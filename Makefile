@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths scripts every-case
+.PHONY: help env run test pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths scripts every-case
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -48,6 +48,9 @@ $(BENCH)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(BENCH))
 	$(BENCH)/pip install -q --no-build-isolation -e '.[test,native,bench]'
 	touch $@
+
+gpu-cases: native  ## Record what tests run in the emulator, for tests/gpu/replay.py; half an hour
+	$(BIN)/pytest -q -n auto -p tests.gpu.record --record-gpu build/gpu_cases --run-slow --every-case --whole-suite tests/gpu
 
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 	$(BIN)/python -m tests.onnx_suite

@@ -146,6 +146,10 @@ def _described(
         descriptor.sizes
     ):
         raise EmulationError(f"a tensor of {len(descriptor.sizes)} dimensions")
+    if first[0] * descriptor.element_bytes % _COORDINATE_BYTES:
+        raise EmulationError(
+            f"a box begins at element {first[0]} of a row: expected a multiple of 16 bytes"
+        )
     return descriptor, first
 
 
@@ -187,6 +191,7 @@ def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     team.landing.append(land)
 
 
+_COORDINATE_BYTES = 16  # an H200 stops with an illegal instruction where it is no multiple
 _ROW_BYTES = 128  # of which the emulator knows how they are swizzled
 
 

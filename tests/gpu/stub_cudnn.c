@@ -18,7 +18,7 @@ enum { kAdd = 0, kRelu = 100 };
 #define MOST 16
 
 typedef struct { void* stream; int has_stream; } Handle;
-typedef struct { int name; int64_t count; union { int64_t number; double real; void* pointer; } values[MOST]; } Slot;
+typedef struct { int name, type; int64_t count; union { int64_t number; double real; void* pointer; } values[MOST]; } Slot;
 typedef struct { int kind, is_final, used, engine; Slot slots[MOST]; struct Work* work; } Descriptor;
 typedef struct { int type, rank, is_virtual; int64_t uid, sizes[MOST], strides[MOST]; } Tensor;
 typedef struct Work {
@@ -126,11 +126,13 @@ int cudnnBackendSetAttribute(Descriptor* made, int name, int type, int64_t count
   if (count < 1 || count > MOST) return refused(kBadParam, "elementCount");
   for (size_t i = 0; i < sizeof kAttributes / sizeof *kAttributes; ++i) {
     if (kAttributes[i].kind != made->kind || kAttributes[i].name != name) continue;
-    if (kAttributes[i].type != type) return refused(kBadParam, "attributeType");
+    const int is_either = kAttributes[i].type == kDouble && type == kFloat;  // alpha, beta
+    if (kAttributes[i].type != type && !is_either) return refused(kBadParam, "attributeType");
     Slot* at = &made->slots[made->used++];
-    *at = (Slot){.name = name, .count = count};
+    *at = (Slot){.name = name, .type = type, .count = count};
     for (int n = 0; n < count; ++n) switch (type) {
         case kInt64: at->values[n].number = ((const int64_t*)values)[n]; break;
+        case kFloat: at->values[n].real = ((const float*)values)[n]; break;
         case kDouble: at->values[n].real = ((const double*)values)[n]; break;
         case kBoolean: at->values[n].number = ((const char*)values)[n]; break;
         case kHandle: case kPointer: at->values[n].pointer = ((void* const*)values)[n]; break;
@@ -189,6 +191,10 @@ static int check_convolve(const Descriptor* made) {
   const Descriptor* how = part(made, 702);
   const Tensor w = tensor_of(part(made, 703)), x = tensor_of(part(made, 704)), y = tensor_of(part(made, 705));
   const int rank = (int)number(how, 106);
+  const int real = number(how, 100) == kF64 ? kDouble : kFloat;
+  // The library takes others, and reads their first bytes: a double's 1 is a float's 0.
+  if (slot(made, 700)->type != real || slot(made, 701)->type != real)
+    return refused(kBadParam, "alpha, beta: of another type than the sums");
   if (slot(made, 700)->values[0].real != 1 || slot(made, 701)->values[0].real != 0)
     return refused(kNotSupported, "alpha, beta");
   if (x.rank != rank + 2 || w.rank != x.rank || y.rank != x.rank) return refused(kBadParam, "dimensions");

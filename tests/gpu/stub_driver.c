@@ -446,9 +446,32 @@ CUresult cuModuleGetFunction(void** function, void* module, const char* name) {
   return 0;
 }
 
+// The static shared memory of a kernel: all `.shared .align 8 .b8 name[64];` in its body.
+static int static_bytes(const Function* function) {
+  char head[512];
+  snprintf(head, sizeof head, ".entry %s(", function->name);
+  const char* text = strstr(function->module, head) + strlen(head);
+  const char* next = strstr(text, ".entry ");
+  int total = 0;
+  while ((text = strstr(text, ".shared .align ")) && (!next || text < next)) {
+    const int align = atoi(text += strlen(".shared .align "));
+    const size_t length = strcspn(text, ";");
+    const char* bracket = memchr(text, '[', length);
+    if (bracket) total = (total + align - 1) / align * align + atoi(bracket + 1);
+  }
+  return total;
+}
+
+CUresult cuFuncGetAttribute(int* value, int attribute, void* function) {
+  ENTER_CONTEXT("cuFuncGetAttribute");
+  if (attribute != 1) return kInvalidValue;
+  *value = static_bytes(function);
+  return 0;
+}
+
 CUresult cuFuncSetAttribute(void* function, int attribute, int value) {
   ENTER_CONTEXT("cuFuncSetAttribute");
-  if (attribute != 8 || value > 232448) return kInvalidValue;
+  if (attribute != 8 || value + static_bytes(function) > 232448) return kInvalidValue;
   ((Function*)function)->dynamic_bytes = value;
   return 0;
 }
@@ -495,9 +518,10 @@ CUresult cuLaunchKernelEx(const LaunchConfig* config, void* handle, void** param
     if (!may_overlap(config, function)) return kInvalidValue;
     ++overlapping;
   }
-  int allowed = function->dynamic_bytes > 49152 ? function->dynamic_bytes : 49152;
+  const int rest = 49152 - static_bytes(function);
+  const int allowed = function->dynamic_bytes > rest ? function->dynamic_bytes : rest;
   if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra) return kInvalidValue;
-  if (shared > (unsigned)allowed) return kInvalidValue;
+  if ((int)shared > allowed) return kInvalidValue;
   size_t total = 0;
   for (int i = 0; i < function->count; ++i) total += function->sizes[i];
   char *values = malloc(total + 1), *place = values;

@@ -344,7 +344,7 @@ def test_copies_arrive_when_they_are_waited_for() -> None:
 
 _BOX = """.shared .align 8 .b8 full[8]; .extern .shared .align 1024 .b8 dynamic[];
     mov.b64 %rd7, k_param_2; cvta.param.u64 %rd8, %rd7; mov.b32 %r12, 0;
-    setp.ne.b32 %p1, %r1, 0; mov.b32 %r10, -1; mov.b32 %r11, 1;
+    setp.ne.b32 %p1, %r1, 0; mov.b32 %r10, {column}; mov.b32 %r11, 3;
     @%p1 bra $L1; mbarrier.init.shared.b64 [full], 1;
     $L1: {made} @%p1 bra $L2;
     mbarrier.arrive.expect_tx.shared.b64 %rd9, [full], {bytes};
@@ -355,12 +355,12 @@ _BOX = """.shared .align 8 .b8 full[8]; .extern .shared .align 1024 .b8 dynamic[
 _UNTIL = """{ .reg .pred P1;
     AGAIN: mbarrier.try_wait.parity.shared.b64 P1, [full], %r12, 999;
     @P1 bra.uni DONE; bra.uni AGAIN; DONE: }"""
-_GIVEN = {"made": "bar.sync 0;", "bytes": "64", "wait": _UNTIL}
+_GIVEN = {"made": "bar.sync 0;", "bytes": "64", "wait": _UNTIL, "column": "-4"}
 
 
 def boxed(changed: dict[str, str] | None = None, seed: int = 0) -> np.ndarray:
-    """Four rows of four from element -1 of row 1 on, of four rows of eight."""
-    tensor = Descriptor(1 << 20, 7, (8, 4), (32,), (4, 4), (1, 1), 0)
+    """Two rows of eight from element -4 of row 3 on, of four rows of eight."""
+    tensor = Descriptor(1 << 20, 7, (8, 4), (32,), (8, 2), (1, 1), 0)
     body = _BOX.format(**{**_GIVEN, **(changed or {})})
     body = body.replace(".extern .shared .align 1024 .b8 dynamic[];", "")
     _, y = run(body, 32, map_=tensor.encoded(), seed=seed)
@@ -369,10 +369,17 @@ def boxed(changed: dict[str, str] | None = None, seed: int = 0) -> np.ndarray:
 
 def test_boxes_of_tensors() -> None:
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
-    expected = np.zeros((4, 4), np.float32)
-    expected[:3, 1:] = x[1:, :3]
+    expected = np.zeros((2, 8), np.float32)
+    expected[0, 4:] = x[3, :4]
     for seed in range(4):
         np.testing.assert_array_equal(boxed(seed=seed)[:16], expected.reshape(-1))
+
+
+@pytest.mark.parametrize("column", [-1, 1, 2, 6])
+def test_boxes_begin_at_multiples_of_16_bytes(column: int) -> None:
+    """As on an H200, which stops with an illegal instruction."""
+    with pytest.raises(EmulationError, match=f"a box begins at element {column} of"):
+        boxed({"column": str(column)})
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.profile import KernelCall
 from tests.gpu.stub import DriverLaunch, Stub
 
-# Only what the stub reads: names, and the sizes of parameters.
+# Only what the stub reads: names, the sizes of parameters, and static shared memory.
 _PTX = b"""
 .version 8.0
 .target sm_90a
@@ -39,6 +39,7 @@ _PTX = b"""
 	.param .u64 k_0_param_2
 )
 {
+	.shared .align 8 .b8 __mbarrier[16];
 	ret;
 }
 """
@@ -234,19 +235,20 @@ def test_a_descriptor_follows_sizes(stub: Stub) -> None:
 
 
 def test_much_shared_memory_is_asked_for_once(stub: Stub) -> None:
+    """Where a block has more than 48 KiB, with the static memory of its kernel."""
     made = model(launch())
 
-    for rows in (48, 49, 60, 50):
+    for rows, asked in ((47, 0), (48, 1), (49, 2), (60, 3), (50, 3)):
         made(np.zeros((rows, 8), np.float32))
 
-    assert stub.count("cuFuncSetAttribute") == 2
+        assert stub.count("cuFuncSetAttribute") == asked
 
 
 def test_too_much_shared_memory_is_refused(stub: Stub) -> None:
     with pytest.raises(
         DeviceError,
         match=r"kernel `scaled` \(`k_0`\), 75x1x1 blocks of 128x1x1 threads, 307200 bytes "
-        r"of shared memory: a block of GPU 0 may have 232448",
+        r"of shared memory: with 16 bytes of its own 307216; a block of GPU 0 may have 232448",
     ):
         model(launch())(np.zeros((300, 8), np.float32))
 

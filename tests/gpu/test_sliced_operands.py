@@ -103,6 +103,21 @@ def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) ->
         check_slice(made.clone(), where, rest, arrays, expected, on_gpu, bound)
 
 
+@pytest.mark.parametrize("name", ["wgmma of columns", "f16 attention"])
+def test_slices_that_do_not_begin_at_multiples_of_16_bytes(name: str) -> None:
+    """The tensor memory accelerator cannot read them; the emulator refuses such boxes."""
+    network = _OWN[name]
+    arrays, on_gpu = network.arrays(), partial(run, "never")
+    expected, _ = on_gpu(network.module(), arrays)
+    made, rest = at_point(network.module(), _TARGET, "planned")
+    inner = arrays[0].ndim - 1
+    found = [s for s in slices_of(made, [(3, 5)]) if s.axis == inner]
+
+    for where in found[: len(arrays)]:
+        bound = tolerance_of(network)
+        check_slice(made.clone(), where, rest, arrays, expected, on_gpu, bound)
+
+
 @pytest.mark.parametrize("name", ["gemv", "bound sums"])
 def test_an_input_that_is_a_slice(name: str) -> None:
     network = _OWN[name]

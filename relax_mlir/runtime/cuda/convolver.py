@@ -76,7 +76,8 @@ class PreparedConvolution:
         self._what = f"{what}: convolution of {' by '.join(sizes)}"
         self._convolution, self._convolver = convolution, convolver
         self._shape = _in_planes(shape)
-        self._sums = cudnn.TYPES["f64" if convolution.element == "f64" else "f32"]
+        self._is_double = convolution.element == "f64"
+        self._sums = cudnn.TYPES["f64" if self._is_double else "f32"]
         self._library: Cudnn = convolver.library
         self._descriptors = Descriptors(self._library, self._what)
         self._addresses = Descriptors(self._library, self._what)
@@ -165,8 +166,8 @@ class PreparedConvolution:
                 cudnn.CONVOLVE_PICTURE: [picture],
                 cudnn.CONVOLVE_WEIGHTS: [factors],
                 cudnn.CONVOLVE_RESULT: [result],
-                cudnn.CONVOLVE_FACTOR: [1.0],
-                cudnn.CONVOLVE_FACTOR_BEFORE: [0.0],
+                cudnn.CONVOLVE_ALPHA[self._is_double]: [1.0],
+                cudnn.CONVOLVE_BETA[self._is_double]: [0.0],
             },
         )
 

@@ -19,6 +19,7 @@ from ctypes import (
     c_bool,
     c_char_p,
     c_double,
+    c_float,
     c_int,
     c_int64,
     c_size_t,
@@ -54,7 +55,8 @@ class Attribute(NamedTuple):
 
 
 _HANDLE, _DATA_TYPE, _BOOLEAN = (0, c_void_p), (1, c_int), (2, c_bool)
-_INT64, _DOUBLE, _POINTER = (3, c_int64), (5, c_double), (6, c_void_p)
+_INT64, _POINTER = (3, c_int64), (6, c_void_p)
+_FLOAT, _DOUBLE = (4, c_float), (5, c_double)
 _CONVOLUTION_MODE, _HEURISTICS_MODE, _NOTE = (7, c_int), (8, c_int), (11, c_int)
 _POINTWISE_MODE, _DESCRIPTOR = (14, c_int), (15, c_void_p)
 
@@ -83,8 +85,10 @@ PLAN_HANDLE = Attribute(400, *_HANDLE)
 PLAN_CONFIG = Attribute(401, *_DESCRIPTOR)
 PLAN_WORKSPACE_BYTES = Attribute(402, *_INT64)
 CONVOLVE = 10
-CONVOLVE_FACTOR = Attribute(700, *_DOUBLE)
-CONVOLVE_FACTOR_BEFORE = Attribute(701, *_DOUBLE)
+# Alpha and beta, by whether sums are f64. Those of another type than the sums are taken, and
+# read as numbers of that type: a 1 of 8 bytes is 0 for sums of 4.
+CONVOLVE_ALPHA = {False: Attribute(700, *_FLOAT), True: Attribute(700, *_DOUBLE)}
+CONVOLVE_BETA = {False: Attribute(701, *_FLOAT), True: Attribute(701, *_DOUBLE)}
 CONVOLVE_HOW = Attribute(702, *_DESCRIPTOR)
 CONVOLVE_WEIGHTS = Attribute(703, *_DESCRIPTOR)
 CONVOLVE_PICTURE = Attribute(704, *_DESCRIPTOR)

@@ -37,7 +37,7 @@ LIBRARY = "libcuda.so.1"
 COMPUTE_CAPABILITY = (75, 76)
 MAX_PITCH_BYTES = 11
 SHARED_BYTES_OPT_IN = 97
-MAX_DYNAMIC_SHARED_BYTES = 8
+STATIC_SHARED_BYTES, MAX_DYNAMIC_SHARED_BYTES = 1, 8  # of functions
 
 OVERLAPS_THE_ONE_BEFORE = 6  # attribute of launches
 
@@ -65,6 +65,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuModuleLoadDataEx": (_HANDLE, c_char_p, c_uint, POINTER(c_int), _HANDLE),
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, c_void_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuMemAlloc_v2": (POINTER(_ADDRESS), c_size_t),
     "cuMemFree_v2": (_ADDRESS,),

@@ -8,13 +8,16 @@ from contextlib import ExitStack, suppress
 
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.driver import MAX_DYNAMIC_SHARED_BYTES
+from relax_mlir.runtime.cuda.driver import (
+    MAX_DYNAMIC_SHARED_BYTES,
+    STATIC_SHARED_BYTES,
+)
 from relax_mlir.runtime.cuda.plan import Launch, Started
 
 __all__ = ["Kernels"]
 
 _THREADS = 8  # that compile at once, in the driver
-_FREE_SHARED_BYTES = 48 << 10  # dynamic shared memory that nobody has to ask for
+_DEFAULT_SHARED_BYTES = 48 << 10  # of a block, static and dynamic, without opting in
 
 
 class Kernels:
@@ -35,7 +38,7 @@ class Kernels:
     ) -> None:
         self._device, self._names = device, names
         self._functions: dict[tuple[int, str], int] = {}
-        self._shared_bytes: dict[int, int] = {}
+        self._dynamic_bytes: dict[int, int] = {}  # allowed, by function
         self._modules: dict[int, int] = {}  # by the program
         # A program that has nothing to do has no kernels.
         texts = {n: text for n, text in enumerate(ptx) if text}
@@ -82,18 +85,25 @@ class Kernels:
                 "cuModuleGetFunction", module, name.encode(), what=what
             )
         function = self._functions[key]
-        shared = launch.shared_bytes
-        if shared > self._shared_bytes.get(function, _FREE_SHARED_BYTES):
-            what = self.describe(step, launch)
-            if shared > self._device.shared_bytes:
-                raise DeviceError(
-                    f"{what}: a block of GPU {self._device.ordinal} may have "
-                    f"{self._device.shared_bytes}"
-                )
-            asked = (function, MAX_DYNAMIC_SHARED_BYTES, shared)
-            driver.call("cuFuncSetAttribute", *asked, what=what)
-            self._shared_bytes[function] = shared
+        if launch.shared_bytes > self._dynamic_bytes.get(function, 0):
+            self._allow_shared(function, launch.shared_bytes, self.describe(step, launch))
         return function
+
+    def _allow_shared(self, function: int, dynamic_bytes: int, what: str) -> None:
+        """Let a kernel have dynamic shared memory, beside the static that its code has."""
+        driver, most = self._device.driver, self._device.shared_bytes
+        asked = STATIC_SHARED_BYTES, function
+        static_bytes = driver.handle("cuFuncGetAttribute", *asked, what=what)
+        needed = static_bytes + dynamic_bytes
+        if needed > most:
+            raise DeviceError(
+                f"{what}: with {static_bytes} bytes of its own {needed}; a block of GPU "
+                f"{self._device.ordinal} may have {most}"
+            )
+        if needed > _DEFAULT_SHARED_BYTES:
+            allowed = function, MAX_DYNAMIC_SHARED_BYTES, dynamic_bytes
+            driver.call("cuFuncSetAttribute", *allowed, what=what)
+        self._dynamic_bytes[function] = dynamic_bytes
 
     def close(self) -> None:
         """Give the modules back."""

@@ -2,7 +2,8 @@
 
 Source: CUDA driver API, ``cuTensorMapEncodeTiled``: tensors of at most 5 dimensions, each of
 which begins at multiples of 16 bytes, and of the elements of the next inner one; of every
-dimension a box may take each second element, or each third, up to the eighth.
+dimension a box may take each second element, or each third, up to the eighth. A box whose
+innermost coordinate is not a multiple of 16 bytes is an illegal instruction on an H200.
 """
 
 from __future__ import annotations
@@ -219,6 +220,8 @@ def boxes_of(
     *outer, inner = dimensions
     if inner.stride != 1 or any(multiple_of(d.stride) % unit for d in outer):
         raise Refusal("an operand's rows do not begin at multiples of 16 bytes")
+    if inner.constant % unit:
+        raise Refusal("a slice of an operand does not begin at a multiple of 16 bytes")
     if len(dimensions) > _MOST_DIMENSIONS:
         raise Refusal("an operand has more than 5 dimensions")
     if not all(starmap(_lies_in, pairwise(dimensions))):
