@@ -86,7 +86,9 @@ class Kernels:
             )
         function = self._functions[key]
         if launch.shared_bytes > self._dynamic_bytes.get(function, 0):
-            self._allow_shared(function, launch.shared_bytes, self.describe(step, launch))
+            self._allow_shared(
+                function, launch.shared_bytes, self.describe(step, launch)
+            )
         return function
 
     def _allow_shared(self, function: int, dynamic_bytes: int, what: str) -> None:
