@@ -1,6 +1,5 @@
 """Which integers of a loop are frozen before it is vectorized."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from ctypes import byref, c_void_p
 from pathlib import Path
@@ -109,15 +108,57 @@ def test_other_pipelines_stay_whole() -> None:
     assert objects._parts("default<O2>", "nvptx64-nvidia-cuda") == ("default<O2>",)
 
 
+_OPT = llvm_c.directory() / "bin" / "opt"
+_TARGET = ("x86_64-unknown-linux-gnu", "x86-64-v3", "", 2)
+_MASKED = """
+define void @positive(ptr noalias %x, ptr noalias %y) {
+entry:
+  br label %point
+point:
+  %i = phi i64 [ 0, %entry ], [ %next, %behind ]
+  %from = getelementptr i32, ptr %x, i64 %i
+  %value = load i32, ptr %from
+  %positive = icmp sgt i32 %value, 0
+  br i1 %positive, label %store, label %behind
+store:
+  %to = getelementptr i32, ptr %y, i64 %i
+  store i32 %value, ptr %to
+  br label %behind
+behind:
+  %next = add i64 %i, 1
+  %done = icmp eq i64 %next, 1024
+  br i1 %done, label %exit, label %point
+exit:
+  ret void
+}
+"""
+
+
+def _is_vectorized() -> bool:
+    """Whether `default<O2>` makes masked stores of a loop."""
+    llvm = llvm_c.llvm()
+    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
+        source = _MASKED.encode()
+        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
+            source, len(source), b"ir"
+        )
+        code, message = c_void_p(), c_void_p()
+        assert not llvm.LLVMParseIRInContext(
+            context, buffer, byref(code), byref(message)
+        )
+        cleanup.callback(llvm.LLVMDisposeModule, code)
+        text = objects._emit(code, objects._ASSEMBLY, _TARGET, "default<O2>")
+    return b"vpmaskmov" in text
+
+
 @pytest.fixture
-def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder in place of that of LLVM's tools."""
     llvm_c.llvm()
     monkeypatch.setattr(llvm_c, "directory", lambda: tmp_path)
-    objects._parts.cache_clear()
+    monkeypatch.setattr(objects, "_divided", {})
     (tmp_path / "bin").mkdir()
-    yield tmp_path / "bin"
-    objects._parts.cache_clear()
+    return tmp_path / "bin"
 
 
 @pytest.mark.parametrize(
@@ -130,12 +171,16 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ],
     ids=["missing", "no program", "fails", "says something else"],
 )
-def test_pipelines_stay_whole_without_the_tool_that_lists_them(
+def test_loops_are_not_vectorized_without_the_tool_that_lists_passes(
     tools: Path, text: str | None, mode: int
 ) -> None:
+    """A failure is not remembered: the tool is asked again."""
     if text is not None:
         (tools / "opt").write_text(text)
         (tools / "opt").chmod(mode)
 
-    assert objects._parts("default<O2>", "x86_64-linux-gnu") == ("default<O2>",)
-    assert objects._assemble("define void @f() { ret void }", (*objects.host_cpu(), 2))
+    assert objects._parts("default<O2>", _TARGET[0]) == ("default<O1>",)
+    assert not _is_vectorized()
+    (tools / "opt").unlink(missing_ok=True)
+    (tools / "opt").symlink_to(_OPT)
+    assert _is_vectorized()

@@ -8,7 +8,8 @@ from relax_mlir.runtime import llvm_c
 __all__ = ["freeze_chosen"]
 
 _GET_ELEMENT_PTR, _PHI = 29, 44  # LLVMOpcode
-_ARITHMETIC = {*range(8, 26), 30, 31, 32, _PHI, 46}  # on integers; casts; select
+# On integers; casts; calls, of which some are minima and maxima; select.
+_ARITHMETIC = {*range(8, 26), 30, 31, 32, _PHI, 45, 46}
 _INTEGER = 8  # LLVMTypeKind
 
 

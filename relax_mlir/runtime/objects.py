@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from ctypes import byref, c_void_p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 
@@ -53,7 +53,9 @@ _INTRINSICS = {
     "x86": ("x86_64", "i386", "i686"),
 }
 _LIST_PASSES = ("-print-pipeline-passes", "-disable-output")
+_LISTING_S = 60.0  # seconds that the tool may take
 _VECTORIZER = "loop-vectorize<"
+_WITHOUT_VECTORIZER = "default<O1>"
 _ANALYSES = "require<globals-aa>,function(invalidate<aa>),require<profile-summary>"
 _LOOKUP = "relax_mlir_addresses"
 _ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
@@ -318,28 +320,34 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
         return ctypes.string_at(start, llvm.LLVMGetBufferSize(buffer))
 
 
-@functools.lru_cache(maxsize=16)
+_divided: dict[tuple[str, str], tuple[str, str]] = {}  # by pipeline and triple
+
+
 def _parts(passes: str, triple: str) -> tuple[str, ...]:
     """A pipeline, divided in front of the loop vectorizer where it is a default one.
 
     The C API cannot list the passes of ``default<O2>``; ``opt`` of the same wheel can, in
-    20 ms. Where the tool is missing or fails, the pipeline is one part.
+    20 ms. Where the tool is missing or fails, ``default<O1>`` runs, which has no loop
+    vectorizer: :mod:`chosen_indices` would have to run in front of it.
     """
-    if not passes.startswith("default<") or triple.startswith("nvptx"):
+    has_vectorizer = passes.startswith(("default<O2>", "default<O3>", "default<Os>"))
+    if not has_vectorizer or triple.startswith("nvptx"):
         return (passes,)
-    opt = llvm_c.directory() / "bin" / "opt"
-    command = [opt, f"-mtriple={triple}", f"-passes={passes}", *_LIST_PASSES]
-    try:
-        listing = subprocess.run(
-            command, input="", capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return (passes,)
-    text = listing.stdout.strip().removesuffix(",verify")
-    before, vectorizer, behind = text.partition(f",{_VECTORIZER}")
-    if not vectorizer:
-        return (passes,)
-    return f"{before})", f"{_ANALYSES},function<eager-inv>({_VECTORIZER}{behind}"
+    if (passes, triple) not in _divided:
+        opt = llvm_c.directory() / "bin" / "opt"
+        command = [opt, f"-mtriple={triple}", f"-passes={passes}", *_LIST_PASSES]
+        options: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
+        try:
+            listing = subprocess.run(command, input="", timeout=_LISTING_S, **options)
+        except (OSError, subprocess.SubprocessError):
+            return (_WITHOUT_VECTORIZER,)
+        text = listing.stdout.strip().removesuffix(",verify")
+        before, vectorizer, behind = text.partition(f",{_VECTORIZER}")
+        if not vectorizer:
+            return (_WITHOUT_VECTORIZER,)
+        rest = f"{_ANALYSES},function<eager-inv>({_VECTORIZER}{behind}"
+        _divided[passes, triple] = f"{before})", rest
+    return _divided[passes, triple]
 
 
 def _check_intrinsics(code: object, triple: str) -> None:
