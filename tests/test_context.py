@@ -1,12 +1,19 @@
 """Contexts load the dialects that the package builds operations of."""
 
 import re
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
 from mlir import ir
 
 import relax_mlir
-from relax_mlir.context import new_context
+from relax_mlir.context import borrowed_context, new_context
+from relax_mlir.module import IRModule
+from relax_mlir.pipeline import Pipeline
+from relax_mlir.rewriting import Pass
 
 _NAME = re.compile(r'"([a-z0-9_]+\.[a-z0-9_.]+)"')
 
@@ -22,19 +29,48 @@ def _named_operations() -> set[str]:
 
 
 def test_operations_that_the_package_names_are_registered() -> None:
-    context, names = new_context(), _named_operations()
+    names = _named_operations()
 
     assert len(names) > 100
-    assert [n for n in sorted(names) if not context.is_registered_operation(n)] == []
+    with borrowed_context() as context:
+        missing = [n for n in names if not context.is_registered_operation(n)]
+    assert sorted(missing) == []
+
+
+_TEXT = """
+  func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %y = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+    return %y : tensor<2xf32>
+  }
+"""
 
 
 def test_texts_load_other_dialects() -> None:
-    text = """
-      func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
-        %y = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
-        return %y : tensor<2xf32>
-      }
-    """
+    with borrowed_context() as context, context:
+        ir.Module.parse(_TEXT).operation.verify()
 
-    with new_context():
-        ir.Module.parse(text).operation.verify()
+
+@dataclass(frozen=True)
+class _UsesIndex(Pass):
+    """A user's pass that creates an operation of a dialect that ours do not use."""
+
+    def run(self, module: IRModule) -> None:
+        body = module.mlir.body
+        with (
+            module.context,
+            ir.Location.unknown(),
+            ir.InsertionPoint.at_block_begin(body),
+        ):
+            value = {"value": ir.IntegerAttr.get(ir.IndexType.get(), 3)}
+            ir.Operation.create("index.constant", [ir.IndexType.get()], [], value)
+
+
+@pytest.mark.parametrize("makes", [new_context, borrowed_context])
+def test_passes_of_users_create_operations_of_all_dialects(makes: Any) -> None:
+    """Where its dialect is not loaded, an operation that is created ends the process."""
+    made = makes()
+    with made if makes is borrowed_context else nullcontext(made) as context:
+        module = IRModule.parse("func.func @main() { return }", context=context)
+        Pipeline.of(_UsesIndex()).run(module)
+
+        assert "index.constant 3" in str(module)

@@ -303,13 +303,20 @@ def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
     vars(error)["__notes__"] = notes
 
 
+_PACKAGE = "relax_mlir"
+
+
 def _run_leaf(
     anchors: tuple[str, ...], leaf: OurPass | UpstreamPass, module: IRModule
 ) -> None:
     if isinstance(leaf, UpstreamPass):
         text = upstream.nested(anchors, leaf.name, leaf.options)
         upstream.run_pass(module.mlir, text)
-    elif _is_per_function(type(leaf.value)):
+        return
+    if not type(leaf.value).__module__.startswith(f"{_PACKAGE}."):
+        # To create an operation of a dialect that is not loaded ends the process.
+        module.context.load_all_available_dialects()
+    if _is_per_function(type(leaf.value)):
         for function in module.func_ops():
             if not function.is_external:
                 cast(_FunctionPass, leaf.value).run_on_function(function, module)
