@@ -51,7 +51,7 @@ def test_texts_load_other_dialects() -> None:
 
 
 @dataclass(frozen=True)
-class _UsesIndex(Pass):
+class _MakesToken(Pass):
     """A user's pass that creates an operation of a dialect that ours do not use."""
 
     def run(self, module: IRModule) -> None:
@@ -61,8 +61,8 @@ class _UsesIndex(Pass):
             ir.Location.unknown(),
             ir.InsertionPoint.at_block_begin(body),
         ):
-            value = {"value": ir.IntegerAttr.get(ir.IndexType.get(), 3)}
-            ir.Operation.create("index.constant", [ir.IndexType.get()], [], value)
+            token = ir.Type.parse("!ml_program.token")
+            ir.Operation.create("ml_program.token", [token])
 
 
 @pytest.mark.parametrize("makes", [new_context, borrowed_context])
@@ -71,6 +71,6 @@ def test_passes_of_users_create_operations_of_all_dialects(makes: Any) -> None:
     made = makes()
     with made if makes is borrowed_context else nullcontext(made) as context:
         module = IRModule.parse("func.func @main() { return }", context=context)
-        Pipeline.of(_UsesIndex()).run(module)
+        Pipeline.of(_MakesToken()).run(module)
 
-        assert "index.constant 3" in str(module)
+        assert "ml_program.token" in str(module)
