@@ -51,8 +51,8 @@ def test_texts_load_other_dialects() -> None:
 
 
 @dataclass(frozen=True)
-class _MakesToken(Pass):
-    """A user's pass that creates an operation of a dialect that ours do not use."""
+class _Includes(Pass):
+    """A user's pass that creates an operation of a dialect that the package's do not use."""
 
     def run(self, module: IRModule) -> None:
         body = module.mlir.body
@@ -61,8 +61,8 @@ class _MakesToken(Pass):
             ir.Location.unknown(),
             ir.InsertionPoint.at_block_begin(body),
         ):
-            token = ir.Type.parse("!ml_program.token")
-            ir.Operation.create("ml_program.token", [token])
+            header = {"include": ir.StringAttr.get("math.h")}
+            ir.Operation.create("emitc.include", attributes=header)
 
 
 @pytest.mark.parametrize("makes", [new_context, borrowed_context])
@@ -71,6 +71,6 @@ def test_passes_of_users_create_operations_of_all_dialects(makes: Any) -> None:
     made = makes()
     with made if makes is borrowed_context else nullcontext(made) as context:
         module = IRModule.parse("func.func @main() { return }", context=context)
-        Pipeline.of(_MakesToken()).run(module)
+        Pipeline.of(_Includes()).run(module)
 
-        assert "ml_program.token" in str(module)
+        assert "emitc.include" in str(module)
