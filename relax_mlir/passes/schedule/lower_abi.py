@@ -216,7 +216,7 @@ class _KernelLowering:
             func.ReturnOp([])
 
     def _make_body(self, loop: ir.OpView) -> None:
-        """``k_body``: the loops, from tile ``begin`` to ``end``."""
+        """``k.body``: the loops, from tile ``begin`` to ``end``."""
         pointers = [ir.MemRefType.get([1], t.element_type) for t in self.memrefs]
         scratch_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
         index_type = ir.IndexType.get()
