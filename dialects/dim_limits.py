@@ -14,7 +14,7 @@ from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.dialects.monomials import Atom, terms_of
 from relax_mlir.dialects.symbols import substitute
 
-__all__ = ["Limits", "replaced", "simplify", "without_units"]
+__all__ = ["Limits", "is_le", "replaced", "simplify", "without_units"]
 
 Limits: TypeAlias = Ranges
 
@@ -72,12 +72,13 @@ def _least(args: Sequence[Dim], limits: Limits) -> Dim:
     kept = list(args)
     for arg in args:
         others = [o for o in kept if o is not arg]
-        if any(_is_le(other, arg, limits) for other in others):
+        if any(is_le(other, arg, limits) for other in others):
             kept = others
     return dims.minimum(*kept)
 
 
-def _is_le(a: Dim, b: Dim, limits: Limits) -> bool:
+def is_le(a: Dim, b: Dim, limits: Limits) -> bool:
+    """Whether ``a <= b`` is proved within the limits of symbols."""
     low, _ = bounds(b - a, limits)
     return low is not None and low >= 0
 

@@ -40,14 +40,21 @@ def product(a: Range, b: Range) -> Range:
 
 
 def floordiv(a: Range, b: Range) -> Range:
-    """The interval of ``x // y`` for ``y`` >= 0 and, being a divisor, not 0."""
+    """The interval of ``x // y``, of whose divisor the sign is known, and which is not 0."""
     (x_low, x_high), (y_low, y_high) = a, b
+    if y_high is not None and y_high <= 0 and y_low != 0:
+        return floordiv(_negated(a), _negated(b))
     if y_low is None or y_low < 0 or y_high == 0:
         return None, None
     divisors = max(y_low, 1), y_high
     low = None if x_low is None else min(_quotient(x_low, y) for y in divisors)
     high = None if x_high is None else max(_quotient(x_high, y) for y in divisors)
     return low, high
+
+
+def _negated(a: Range) -> Range:
+    low, high = a
+    return None if high is None else -high, None if low is None else -low
 
 
 def _ends(a: Range) -> tuple[float, float]:

@@ -300,3 +300,22 @@ def test_legalized_module_says_what_its_operators_assumed() -> None:
         "R.match_cast(R.shape([n, k]), R.Shape([T.max(n, 3), T.max(k, 1)]))" in window
     )
     assert script_again(text) == text
+
+
+@pytest.mark.slow
+def test_sizes_are_divided_by_differences() -> None:
+    body = """
+        for i, j in T.grid(n, m // (7 - n)):
+            with T.block("B"):
+                v, w = T.axis.remap("SS", [i, j])
+                B[v, w] = A[w]
+    """
+    text = program("(m,) -> (n, m // (7 - n))", body).replace("private=True", "")
+    kernel = relax_mlir.compile(script(text))
+    read, out = np.arange(9, dtype=np.float32), np.zeros((3, 2), np.float32)
+
+    kernel["f"](read, out)
+
+    np.testing.assert_array_equal(out, [[0, 1]] * 3)
+    with pytest.raises(ValueError, match=r"dimension 1 .*expected 9, got 2"):
+        kernel["f"](read, np.zeros((6, 2), np.float32))

@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim, Expr
 
@@ -20,6 +21,7 @@ __all__ = [
     "from_memory",
     "function",
     "limits_of",
+    "nonzero_divisor",
     "select",
     "to_memory",
 ]
@@ -478,6 +480,20 @@ class Index:
         return Index(emit("arith.index_cast", ir.IndexType.get(), wide.value))
 
 
+def nonzero_divisor(divisor: Index, *, is_size: bool) -> Index:
+    """A divisor, or 1 in place of 0: to divide by 0 would end the process.
+
+    Args:
+        divisor: an index of either sign.
+        is_size: whether it is surely not negative.
+    """
+    if is_size:
+        return divisor.maximum(1)
+    one, value = Index.value_of(1), divisor.value
+    is_zero = divisor.equal(0).value
+    return Index(emit("arith.select", value.type, is_zero, one, value))
+
+
 def emit_dim(dim: Dim, sizes: Mapping[str, Index]) -> Index | int:
     """A symbolic size as an index, from the values of its symbols."""
     if not isinstance(dim, Expr):
@@ -497,8 +513,8 @@ def _emit_atom(atom: Any, sizes: Mapping[str, Index]) -> Index:
     parts = [Index(Index.value_of(emit_dim(arg, sizes))) for arg in atom.args]
     if atom.op == "floordiv":
         lhs, rhs = parts
-        if not isinstance(atom.args[1], int):  # to divide by 0 would end the process
-            rhs = rhs.maximum(1)
+        if not isinstance(atom.args[1], int):
+            rhs = nonzero_divisor(rhs, is_size=is_known_le(0, atom.args[1]))
         return Index(emit("arith.floordivsi", ir.IndexType.get(), lhs.value, rhs.value))
     least = parts[0]
     for part in parts[1:]:

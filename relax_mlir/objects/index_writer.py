@@ -10,7 +10,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import BlockOp, Index, marks
-from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.dialects.tir.scalars import emit, nonzero_divisor
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
@@ -171,10 +171,6 @@ def _as_index(value: ir.Value, name: str) -> ir.Value:
 
 
 def _safe_divisor(writer: TermWriter, term: PrimExpr, value: ir.Value) -> ir.Value:
-    """To divide by 0 would end the process: what may be 0 divides as 1."""
     if isinstance(term, prim.IntImm):
         return value
-    if _is_size(writer, value):
-        return emit("arith.maxsi", value.type, value, _constant(1))
-    is_zero = Index(value).equal(0).value
-    return emit("arith.select", value.type, is_zero, _constant(1), value)
+    return nonzero_divisor(Index(value), is_size=_is_size(writer, value)).value

@@ -78,5 +78,10 @@ def number(extent: Extent, sizes: Mapping[ir.Value, int]) -> int:
         shape = ir.MemRefType(cast.owner.operands[0].type).shape
         return shape[number(place, sizes)]
     sides = [number(operand, sizes) for operand in operands]
+    if name == "arith.select":
+        return sides[1] if sides[0] else sides[2]
+    if name == "arith.cmpi":
+        assert ir.IntegerAttr(extent.owner.attributes["predicate"]).value == 0
+        return int(sides[0] == sides[1])
     assert min(sides) >= 0 or not name.endswith("ui"), "it would wrap around"
     return ARITHMETIC[name](*sides)

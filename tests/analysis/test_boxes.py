@@ -1,11 +1,13 @@
 """Boxes against the numbers that expressions take over domains."""
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relax_mlir.dialects.dims import Dim, floordiv, mod
 from relax_mlir.dialects.symbols import evaluate, parse
 from relax_mlir.tir.schedule.regions import Run, hull, interval
 from tests.analysis.expressions import Tree, build, calls, points, sums
@@ -76,13 +78,26 @@ def test_intervals_end_at_values(text: str) -> None:
         assert evaluate(run.high, still) == max(values), (str(run.high), still)
 
 
-@pytest.mark.parametrize("text", ["n%k", "j%(k + 2)", "(n - j)//(k + i)", "n//j"])
-def test_divisors_that_move(text: str) -> None:
-    dim = parse(text)
+@pytest.mark.parametrize(
+    ("dividend", "divisor"),
+    [
+        *(("n - j", "k + i"), ("n", "j")),
+        *(("n", "j - 5"), ("j - 2", "k - 5"), ("-j", "i + k - 7"), ("n - 3", "j - k")),
+        *(("j - n", "i - 7"), ("j - n", "i - 1"), ("j", "5 - n"), ("n - j", "k - 3")),
+    ],
+)
+@pytest.mark.parametrize("divide", [floordiv, mod])
+def test_divisors_that_move(
+    dividend: str, divisor: str, divide: Callable[[Dim, Dim], Dim]
+) -> None:
+    dim = divide(parse(dividend), parse(divisor))
     run = interval(dim, _DOMAINS, _LIMITS)
     for still in _STILL:
-        points_ = [{**still, **moving} for moving in _MOVING if moving["j"]]
+        points_ = [{**still, **moving} for moving in _MOVING]
+        points_ = [p for p in points_ if evaluate(parse(divisor), p)]
         values = [evaluate(dim, point) for point in points_]
+        if not values:
+            continue
         assert evaluate(run.low, still) <= min(values)
         assert max(values) <= evaluate(run.high, still)
 

@@ -1,6 +1,6 @@
 """Index arithmetic as expressions, and back, against the numbers that it computes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mlir import ir
 
 from relax_mlir.context import new_context
-from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.dims import Dim, floordiv, mod
 from relax_mlir.dialects.symbols import evaluate, parse
 from relax_mlir.tir.schedule.indices import Call, Indices, mentions, summands
 from relax_mlir.traversal import walk
@@ -189,6 +189,34 @@ def test_divisors_of_open_sizes_are_read_without_their_guard() -> None:
         assert dims[:5] == list(map(parse, texts))
         assert dims[5] != parse("n//m")
         assert dims[6] == parse("n//m")
+
+
+@pytest.mark.parametrize(
+    "divisor", ["n - 9", "m - 2", "2 - m", "m - n", "3 - n*m", "min(n, 2) - m"]
+)
+@pytest.mark.parametrize("divide", [floordiv, mod])
+def test_divisors_of_either_sign_keep_it(
+    divisor: str, divide: Callable[[Dim, Dim], Dim]
+) -> None:
+    with read([]) as (indices, _, sizes):
+        use = next(iter(sizes[0].uses)).owner
+        dims = [
+            divide(dividend, parse(divisor)) for dividend in map(parse, ("n", "-k"))
+        ]
+        for dim in dims:
+            with ir.InsertionPoint(use):
+                value = indices.emit(dim)
+            assert indices.of(value) == dim
+            for point in _POINTS:
+                if evaluate(parse(divisor), point):
+                    known = {v: point[n] for n, v in zip(_NAMES, sizes, strict=True)}
+                    assert number(value, known) == evaluate(dim, point), (dim, point)
+
+
+def test_clamps_of_divisors_that_may_be_negative_are_kept() -> None:
+    clamped: Tree = ("arith.maxsi", ("arith.subi", "m", 3), 1)
+    with read([("arith.floordivsi", "n", clamped)]) as (indices, (value,), _):
+        assert indices.of(value) == parse("n//max(m - 3, 1)")
 
 
 _PROGRAM = """

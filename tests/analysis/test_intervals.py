@@ -10,7 +10,9 @@ from relax_mlir.dialects.intervals import Range
 
 _SMALL = range(-3, 5)
 _INTERVALS = [(low, high) for low in _SMALL for high in _SMALL if low <= high]
-_DIVISORS = [(low, high) for low, high in _INTERVALS if low >= 0 and high > 0]
+_DIVISORS = [
+    (low, high) for low, high in _INTERVALS if low * high >= 0 and (low or high)
+]
 _FAR = 50  # stands for values without bound
 
 
@@ -24,6 +26,12 @@ def opened(bounds: tuple[int, int]) -> Iterator[Range]:
     """An interval, and those without its ends."""
     low, high = bounds
     yield from [(low, high), (None, high), (low, None), (None, None)]
+
+
+def mirrored(bounds: Range) -> Range:
+    """The interval of the negated values."""
+    low, high = bounds
+    return None if high is None else -high, None if low is None else -low
 
 
 def hull(values: list[int]) -> tuple[int, int]:
@@ -68,9 +76,10 @@ def test_quotients_without_bounds_are_bounded_where_all_values_are() -> None:
             least_divisor = max(b[0], 1)
             expected = _without_far(values, far=_FAR // least_divisor)
             assert intervals.floordiv(x, y) == expected, (x, y)
+            assert intervals.floordiv(mirrored(x), mirrored(y)) == expected, (x, y)
 
 
-def test_quotients_by_what_may_be_negative_or_is_0_are_unknown() -> None:
+def test_quotients_by_what_may_have_either_sign_or_is_0_are_unknown() -> None:
     for divisor in [(-1, 5), (None, 5), (None, None), (0, 0)]:
         assert intervals.floordiv((1, 2), divisor) == (None, None)
 

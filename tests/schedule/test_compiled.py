@@ -1,5 +1,7 @@
 """What primitives leave lowers to machine code, and computes the same."""
 
+# ruff: noqa: N803  scripts name buffers in capitals
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,29 @@ def test_scheduled_programs_run(apply):
     built["main"](x, y, out)
 
     np.testing.assert_allclose(out, np.maximum(x @ y, 0), rtol=1e-6)
+
+
+@T.prim_func
+def _triangle(A: T.Buffer((6, 2, 6), "float32"), B: T.Buffer((6, 2, 6), "float32")):
+    for i in range(6):
+        for j, k in T.grid(2, 6 - i):
+            with T.block("B"):
+                vi = T.axis.spatial(6, i)
+                vj = T.axis.spatial(2, j)
+                vk = T.axis.spatial(6, k)
+                B[vi, vj, vk] = A[vi, vj, vk] * 2.0
+
+
+@pytest.mark.slow
+def test_fused_loops_are_divided_by_what_falls_with_a_loop_around(monkeypatch):
+    monkeypatch.setenv("RELAX_MLIR_GUARD", "1")
+    schedule = Schedule(_triangle)
+    schedule.fuse(*schedule.get_loops("B")[1:])
+    x = np.arange(72, dtype=np.float32).reshape(6, 2, 6)
+    out = np.zeros_like(x)
+
+    relax_mlir.compile(schedule.mod, cache=False)["main"](x, out)
+
+    columns = np.arange(6)
+    is_inside = (columns[:, None] + columns < 6)[:, None]
+    np.testing.assert_array_equal(out, np.where(is_inside, 2 * x, 0))

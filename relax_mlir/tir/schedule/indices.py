@@ -17,7 +17,7 @@ from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.dialects.monomials import Atom, Monomial, terms_of
 from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
-from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.dialects.tir.scalars import Index, emit, nonzero_divisor
 from relax_mlir.indexing import constant_of
 from relax_mlir.tir.schedule import tree
 
@@ -82,10 +82,20 @@ class Indices:
         owner = value.owner
         if isinstance(owner, ir.Block) or owner.name not in _READERS:
             return dims.symbol(self.symbol(value))
-        lhs, rhs = (self.of(operand) for operand in owner.operands)
-        if owner.name in _DIVISIONS:
-            rhs = _unguarded(rhs, self, owner.operands[1])
-        return _READERS[owner.name](lhs, rhs)
+        lhs, rhs = owner.operands
+        read = self._divisor if owner.name in _DIVISIONS else self.of
+        return _READERS[owner.name](self.of(lhs), read(rhs))
+
+    def _divisor(self, value: ir.Value) -> Dim:
+        """A divisor without what keeps it from being 0."""
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            return self.of(value)
+        if owner.name == "arith.maxsi" and constant_of(owner.operands[1]) == 1:
+            size = self.of(owner.operands[0])
+            return size if dim_bounds.is_known_le(0, size) else self.of(value)
+        guarded = _guarded(owner.operation)
+        return self.of(value if guarded is None else guarded)
 
     def is_size(self, dim: Dim) -> bool:
         """Whether an expression depends on sizes of the program alone."""
@@ -130,14 +140,16 @@ def _size_name(value: ir.Value) -> str | None:
     return ir.StringAttr(said[marks.SYMBOL]).value if marks.SYMBOL in said else None
 
 
-def _unguarded(rhs: Dim, indices: Indices, value: ir.Value) -> Dim:
-    """The divisor itself, where it is written as at least 1."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.maxsi":
-        return rhs
-    if constant_of(owner.operands[1]) == 1:
-        return indices.of(owner.operands[0])
-    return rhs
+def _guarded(op: ir.Operation) -> ir.Value | None:
+    """What a choice is that takes 1 in place of 0."""
+    if op.name != "arith.select" or constant_of(op.operands[1]) != 1:
+        return None
+    test, divisor = op.operands[0].owner, op.operands[2]
+    if isinstance(test, ir.Block) or test.name != "arith.cmpi":
+        return None
+    is_equal = ir.IntegerAttr(test.attributes["predicate"]).value == 0
+    is_zero = constant_of(test.operands[1]) == 0
+    return divisor if is_equal and is_zero and test.operands[0] == divisor else None
 
 
 _READERS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
@@ -200,8 +212,9 @@ class _Emitter:
         call = Call.of(factor) if isinstance(factor, Atom) else factor
         lhs, *rest = map(self.value, call.args)
         for rhs, arg in zip(rest, call.args[1:], strict=True):
-            is_open = call.name in _DIVISIONS and isinstance(arg, Expr)
-            rhs = self._op("arith.maxsi", rhs, emit_constant(1)) if is_open else rhs
+            if call.name in _DIVISIONS and isinstance(arg, Expr):
+                is_size = dim_bounds.is_known_le(0, arg)
+                rhs = nonzero_divisor(Index(rhs), is_size=is_size).value
             lhs = self._op(call.name, lhs, rhs)
         return lhs
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_limits import is_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.monomials import Atom, Monomial
 from relax_mlir.dialects.symbols import substitute, symbols_of
@@ -52,12 +53,17 @@ def _part_interval(
 ) -> Run:
     if isinstance(part, Call):
         return _call_interval(part, domains, limits)
-    low: Dim = 1
-    high: Dim = 1
+    total = Run(1, 1)
     for atom in part:
-        run = _atom_interval(atom, domains, limits)
-        low, high = low * run.low, high * run.high
-    return Run(low, high)
+        total = _product(total, _atom_interval(atom, domains, limits), limits)
+    return total
+
+
+def _product(a: Run, b: Run, limits: Limits) -> Run:
+    if is_le(0, a.low, limits) and is_le(0, b.low, limits):
+        return Run(a.low * b.low, a.high * b.high)
+    ends = [x * y for x in _ends_of(a) for y in _ends_of(b)]
+    return Run(dims.minimum(*ends), dims.maximum(*ends))
 
 
 def _atom_interval(atom: Atom, domains: Mapping[str, Run], limits: Limits) -> Run:
@@ -72,18 +78,29 @@ def _call_interval(call: Call, domains: Mapping[str, Run], limits: Limits) -> Ru
     if call.name == "arith.remui":
         return _remainder(runs[0], runs[1], limits)
     if call.name == "arith.floordivsi":
-        return _quotient(runs[0], runs[1])
+        return _quotient(runs[0], runs[1], limits)
     return Run(
         dims.minimum(*(r.low for r in runs)), dims.minimum(*(r.high for r in runs))
     )
 
 
-def _quotient(run: Run, divisor: Run) -> Run:
-    ends = [max(end, 1) if isinstance(end, int) else end for end in _ends_of(divisor)]
+def _quotient(run: Run, divisor: Run, limits: Limits) -> Run:
+    """All quotients by divisors of either sign, of which none is 0."""
+    if is_le(divisor.high, 0, limits):
+        run, divisor = _negated(run), _negated(divisor)
+    ends = [1 if end == 0 else end for end in _ends_of(divisor)]
+    lows, highs = [run.low], [run.high]
+    if not is_le(0, divisor.low, limits):
+        lows = highs = list(_ends_of(run))
+        ends += [-1, 1] if divisor.low != divisor.high else []
     return Run(
-        dims.minimum(*(dims.floordiv(run.low, end) for end in ends)),
-        dims.maximum(*(dims.floordiv(run.high, end) for end in ends)),
+        dims.minimum(*(dims.floordiv(x, y) for x in lows for y in ends)),
+        dims.maximum(*(dims.floordiv(x, y) for x in highs for y in ends)),
     )
+
+
+def _negated(run: Run) -> Run:
+    return Run(-run.high, -run.low)
 
 
 def _remainder(run: Run, divisor: Run, limits: Limits) -> Run:
