@@ -442,6 +442,8 @@ def _as_unsigned(term: PrimExpr) -> PrimExpr:
     name = f"u{term.dtype}"
     if isinstance(term, prim.IntImm):
         return prim.const(term.value % (1 << dtypes.dtype(name).bits), name)
+    if isinstance(term, prim.Cast) and term.value.dtype == name:
+        return term.value
     return prim.Cast(name, term)
 
 

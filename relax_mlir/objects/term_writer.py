@@ -19,7 +19,6 @@ from relax_mlir.dialects.tir import (
     RampOp,
     Scalar,
     VectorLoadOp,
-    cast,
     constant,
 )
 from relax_mlir.dialects.tir.scalars import emit, from_memory, function, select
@@ -29,7 +28,13 @@ from relax_mlir.objects.call_writer import write_call, write_generic_call
 from relax_mlir.objects.index_writer import from_index, is_index, write_index
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.term_scope import TermScope
-from relax_mlir.objects.value_types import marked, pointee, pointer_type, term_dtype
+from relax_mlir.objects.value_types import (
+    converted,
+    marked,
+    pointee,
+    pointer_type,
+    term_dtype,
+)
 
 __all__ = ["TermWriter", "vector_segments"]
 
@@ -138,11 +143,7 @@ class TermWriter(TermScope):
         return (~self.scalar(term.a)).value
 
     def _cast(self, term: prim.Cast) -> ir.Value:
-        operand, target = self.scalar(term.value), term_dtype(term)
-        made = cast(operand, target)
-        if made.value == operand.value and operand.dtype != target:
-            return emit("arith.bitcast", target.scalar_type, operand.value)
-        return made.value
+        return converted(self.scalar(term.value), term_dtype(term))
 
     def _select(self, term: prim.Select) -> ir.Value:
         condition = self.scalar(term.condition)

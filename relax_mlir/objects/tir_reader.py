@@ -315,7 +315,8 @@ def _of_type(term: PrimExpr, dtype: str) -> PrimExpr:
         return prim.const(value, dtype)
     is_sign = term.dtype.removeprefix("u") == dtype.removeprefix("u")
     if isinstance(term, prim.Cast) and is_sign:
-        return prim.Cast(dtype, term.value)
+        inner = term.value
+        return inner if inner.dtype == dtype else prim.Cast(dtype, inner)
     return prim.Cast(dtype, term)
 
 

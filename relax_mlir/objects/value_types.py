@@ -6,12 +6,20 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir import Scalar, cast, marks
+from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import PrimExpr, Var
 
-__all__ = ["marked", "pointee", "pointer_type", "scalar_type", "term_dtype"]
+__all__ = [
+    "converted",
+    "marked",
+    "pointee",
+    "pointer_type",
+    "scalar_type",
+    "term_dtype",
+]
 
 
 def pointer_type() -> ir.Type:
@@ -44,6 +52,14 @@ def marked(value: ir.Value, name: str) -> ir.Value:
     if name.startswith("uint") and not isinstance(owner, ir.Block):
         owner.attributes[marks.DTYPE] = ir.StringAttr.get(name)
     return value
+
+
+def converted(operand: Scalar, to: dtypes.DType) -> ir.Value:
+    """A value as one of another element type, told where the MLIR type does not."""
+    made = cast(operand, to).value
+    if made == operand.value and operand.dtype != to:
+        made = emit("arith.bitcast", to.scalar_type, made)
+    return marked(made, to.name)
 
 
 def pointee(var: Var) -> dict[str, ir.Attribute]:

@@ -8,10 +8,11 @@ from mlir import ir
 
 from relax_mlir import rewriting
 from relax_mlir.dialects import dtypes
-from relax_mlir.dialects.tir import Scalar, buffer_type, cast, marks
+from relax_mlir.dialects.tir import Scalar, buffer_type, marks
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.value_types import converted
 from relax_mlir.tir.schedule import accesses, buffers, edit, tree
 from relax_mlir.tir.schedule.layout import check_plain
 from relax_mlir.tir.schedule.state import ScheduleState
@@ -48,8 +49,8 @@ def _convert(op: ir.Operation, buffer: ir.Value, old: str, new: str) -> None:
     """Convert what is stored to the new type, and what is loaded back."""
     with edit.point_before(op):
         if op.name == "memref.store":
-            value = cast(Scalar(op.operands[0], dtypes.dtype(old)), dtypes.dtype(new))
-            op.operands[0] = value.value
+            stored = Scalar(op.operands[0], dtypes.dtype(old))
+            op.operands[0] = converted(stored, dtypes.dtype(new))
             return
         element = ir.MemRefType(buffer.type).element_type
         loaded = emit("memref.load", element, buffer, *list(op.operands)[1:])
@@ -59,7 +60,7 @@ def _convert(op: ir.Operation, buffer: ir.Value, old: str, new: str) -> None:
                 with edit.point_before(user):
                     index = emit(user.name, user.results[0].type, loaded)
                 rewriting.replace(user, index)
-        value = cast(Scalar(loaded, dtypes.dtype(new)), dtypes.dtype(old)).value
+        value = converted(Scalar(loaded, dtypes.dtype(new)), dtypes.dtype(old))
     rewriting.replace(op, value)
 
 
