@@ -5,6 +5,7 @@
 import pytest
 
 from relax_mlir.errors import ScheduleError
+from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule, script_lines
@@ -335,3 +336,40 @@ def test_a_copy_at_a_loop_does_not_miss_what_is_written():
         schedule.read_at(loop, "A", 0, "local")
     with pytest.raises(ScheduleError, match="is read before it is written"):
         schedule.write_at(loop, "A", 0, "local")
+
+
+_SUMS_OF_AXES = """
+@T.prim_func
+def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
+    B = T.alloc_buffer((12,))
+    for i, j in T.grid({rows}, {columns}):
+        with T.block("B"):
+            vi = T.axis.spatial({rows}, i)
+            vj = T.axis.spatial({columns}, j)
+            B[{index}] = A[{index}] * 2.0
+    for i in range(12):
+        with T.block("C"):
+            vi = T.axis.spatial(12, i)
+            C[vi] = B[vi] + 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "index", "loops"),
+    [
+        (12, 1, "vi + vj", 1),
+        (3, 4, "vi * 4 + vj", 1),
+        (3, 4, "11 - vi * 4 - vj", 1),
+        (4, 6, "vi * 2 + vj", 3),  # more than one point writes an element
+        (4, 3, "vi * 3 + (2 - vj)", 3),
+    ],
+)
+def test_producers_whose_indices_are_sums_of_axes_move(rows, columns, index, loops):
+    text = _SUMS_OF_AXES.format(rows=rows, columns=columns, index=index)
+    before = from_source(text)
+    schedule = Schedule(before)
+
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+
+    assert len(schedule.get_loops("B")) == loops
+    check_schedule(schedule, before)

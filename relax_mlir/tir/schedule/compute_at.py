@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
@@ -352,11 +353,19 @@ def _solve(
     parts: dict[str, list[tuple[affine.Digit, Run]]] = {}
     for need, give in zip(required, provided, strict=True):
         digits = affine.digits_of(give.low, extents)
-        if digits is None or not digits:
+        if not digits:
             continue
         start = _constant_part(give.low, digits, extents)
+        moved = need.mapped(lambda end, by=start: end - by)
+        digits = [d for d in digits if d.extent != 1] or digits[:1]
+        if all(is_known_le(d.scale, 0) for d in digits):
+            digits = [replace(d, scale=-d.scale) for d in digits]
+            moved = Run(-moved.high, -moved.low)
+        is_one = len(digits) == 1 and is_known_le(0, digits[0].scale)
+        if not (is_one or affine.are_separate(digits)):
+            continue  # the index says nothing of an axis alone
         for digit in digits:
-            run = _digit_run(digit, digits, need, give, start, limits)
+            run = _digit_run(digit, digits, moved, limits)
             parts.setdefault(digit.source, []).append((digit, run))
     known = {name: _composed(p, extents[name]) for name, p in parts.items()}
     return {
@@ -393,18 +402,10 @@ def _constant_part(
 
 
 def _digit_run(
-    digit: affine.Digit,
-    digits: Sequence[affine.Digit],
-    need: Run,
-    give: Run,
-    start: Dim,
-    limits: Limits,
+    digit: affine.Digit, digits: Sequence[affine.Digit], need: Run, limits: Limits
 ) -> Run:
-    """The values that a digit takes where an index goes over what is needed."""
-    moved, scale = need.mapped(lambda end: end - start), digit.scale
-    if isinstance(scale, int) and scale < 0:
-        moved, scale = Run(-moved.high, -moved.low), -scale
-    quotient = moved.mapped(lambda end: dims.floordiv(end, scale))
+    """The values that a digit takes where a sum of digits goes over what is needed."""
+    quotient = need.mapped(lambda end: dims.floordiv(end, digit.scale))
     if (len(digits) == 1 and digit.lower == 1) or _is_leading(digit, digits):
         return quotient
     symbol = dims.symbol("relax.place")
