@@ -412,6 +412,11 @@ class BlockRealize(Stmt):
         self.predicate = prim.convert(predicate)
         self.block = block
 
+    @property
+    def always_runs(self) -> bool:
+        """Whether the predicate is true as it stands."""
+        return isinstance(self.predicate, prim.IntImm) and self.predicate.value != 0
+
 
 def stmt_list(node: Stmt) -> list[Stmt]:
     """The statements that one after the other make one."""

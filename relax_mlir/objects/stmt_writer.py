@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relax_mlir.errors import shown
-from relax_mlir.objects import prim, stmt
+from relax_mlir.objects import stmt
 from relax_mlir.objects.block_frame import AXIS_KINDS
 from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.pointers import Pointer
@@ -119,7 +119,7 @@ def _realize(writer: ProgramWriter, node: stmt.BlockRealize) -> None:
         if block.says_regions:
             frame.touch("reads", block.reads)
             frame.touch("writes", block.writes)
-        if not isinstance(node.predicate, prim.IntImm):
+        if not node.always_runs:
             frame.where(node.predicate)
         for buffer in block.alloc_buffers:
             writer.alloc(buffer)

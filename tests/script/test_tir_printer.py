@@ -153,3 +153,18 @@ def test_values_that_steps_hand_on_become_a_buffer() -> None:
 
     assert "        carried_1[0] = carried_1[0] + arg0[i]\n" in text
     assert text.endswith("    arg1[0] = carried_1[0]")
+
+
+@T.prim_func
+def nothing(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            T.where(T.bool(False))
+            B[vi] = A[vi]
+
+
+def test_blocks_without_points_keep_their_predicate() -> None:
+    written = nothing.with_body(nothing.body)
+    for function in (nothing, from_source(nothing.script()), written):
+        assert "T.where(T.bool(False))" in function.script()

@@ -88,7 +88,7 @@ class _Match:
         return (
             len(mine.iter_values) == len(theirs.iter_values)
             and all(isinstance(a, Var) and self._term(a, b) for a, b in pairs)
-            and all(_is_true(each.predicate) for each in (mine, theirs))
+            and all(each.always_runs for each in (mine, theirs))
             and self.statement(mine.block, theirs.block)
         )
 
@@ -183,10 +183,6 @@ _COMPARE: dict[type, Callable[[_Match, Any, Any], bool]] = {
     stmt.Block: _Match._block,
     stmt.BufferStore: _Match._store,
 }
-
-
-def _is_true(term: PrimExpr) -> bool:
-    return isinstance(term, prim.IntImm) and bool(term.value)
 
 
 def _same_number(mine: PrimExpr, theirs: PrimExpr) -> bool:

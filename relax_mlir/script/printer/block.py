@@ -27,7 +27,7 @@ def print_realize(printer: ProgramPrinter, node: stmt.BlockRealize) -> None:
     printer.put(f'with T.block("{block.name_hint}"):')
     with printer.indented(), printer.names.frame():
         _print_axes(printer, block.iter_vars, node.iter_values)
-        if not isinstance(node.predicate, IntImm):
+        if not node.always_runs:
             printer.put(f"T.where({printer.terms.text(node.predicate)})")
         _print_inside(printer, block)
 
