@@ -5,6 +5,7 @@
 import pytest
 
 from relax_mlir.errors import ScheduleError
+from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule, predicates, tree
 from relax_mlir.tir.schedule.indices import Indices
@@ -423,3 +424,53 @@ def test_a_block_does_not_only_write_a_copy_of_what_it_reads(apply):
         apply(schedule)
 
     check_schedule(schedule, _changed_rows)
+
+
+_GUARDED_READ = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, ({size}, n), "float32")
+    C = T.match_buffer(c, ({extent}, n), "float32")
+    for i, j in T.grid({extent}, n):
+        with T.block("C"):
+            vi = T.axis.spatial({extent}, i)
+            vj = T.axis.spatial(n, j)
+            T.where(i < {end})
+            C[vi, vj] = T.if_then_else(vi < {size}, A[vi, vj], T.float32(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "extent", "end", "is_inside"),
+    [
+        ("n", "(n + 1) // 2 * 2", "n + 2", False),
+        ("n + 1", "(n + 1) // 2 * 2", "n + 2", True),
+        ("5", "8", "7", False),
+        ("5", "8", "5", True),
+        ("n", "n + 4", "n + 1", False),
+        ("n", "n + 4", "n", True),
+    ],
+)
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.reindex("C", ("read", 0)),
+        lambda s: s.reindex_cache_read("C", 0, "local", lambda i, j: (j, i)),
+    ],
+    ids=["reindex", "reindex_cache_read"],
+)
+def test_copies_of_guarded_reads_stay_inside_of_the_buffer(
+    step, size, extent, end, is_inside
+):
+    text = _GUARDED_READ.format(size=size, extent=extent, end=end)
+    schedule = Schedule(from_source(text))
+    if not is_inside:
+        with pytest.raises(ScheduleError, match="expected indices inside"):
+            step(schedule)
+        return
+
+    step(schedule)
+
+    predicates = [o for o in script_lines(schedule) if o.startswith("T.where")]
+    assert len(predicates) == 2 or end == "n + 2"  # which leaves out nothing

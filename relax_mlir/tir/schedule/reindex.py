@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir import rewriting
 from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import bounds
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
@@ -179,18 +180,33 @@ def _stores_by_choice(block: ir.Operation, buffer: ir.Value) -> bool:
 def _check_inside(copy: _Copy, indices: Indices, where: str) -> None:
     """Refuse elements outside of a buffer, which conditions keep a block from touching."""
     block = copy.block
-    if _left_out(copy, indices, where):
+    left_out = _left_out(copy, indices, where)
+    touching = [a for a in accesses.accesses_in(block) if a.buffer == copy.buffer]
+    is_guarded = all(is_conditional(a, block) for a in touching)
+    if left_out and not is_guarded:
         return  # the copy has them too
-    domains = {
+    around = limits_at(indices, block)
+    whole = {
         axis_symbol(number): Run(start, start + extent - 1)
         for number, (start, extent) in enumerate(
             zip(tree.axis_starts(block), extents_of(indices, block), strict=True)
         )
     }
+    tops = {name: run.high for name, run in whole.items()}
+    limits = around | {
+        name: (bounds(run.low, around)[0], bounds(run.high, around)[1])
+        for name, run in whole.items()
+    }
+    slacks = [0, *(condition.slack for condition in left_out)]
     for dim, size in zip(copy.place, accesses.buffer_shape(copy.buffer), strict=True):
-        run = regions.interval(dim, domains, limits_at(indices, block))
-        ends = [end for end in (run.low, size - 1 - run.high) if isinstance(end, int)]
-        if any(end < 0 for end in ends):
+        run = regions.interval(dim, whole, around)
+        ends = run.low, size - 1 - run.high
+        is_outside = any(isinstance(end, int) and end < 0 for end in ends)
+        is_inside = all(
+            any(predicates.is_never_negative(gap - s, limits, tops) for s in slacks)
+            for gap in (dim, size - 1 - dim)
+        )
+        if not is_inside if is_guarded else is_outside:
             raise ScheduleError(
                 f"{where}: {tree.describe(block)} accesses "
                 f"`{accesses.buffer_name(copy.buffer)}` under a condition, at indices from "
