@@ -243,6 +243,36 @@ def test_only_serial_loops_turn_a_ring():
         schedule.rolling_buffer("B", 0)
 
 
+def test_rings_need_whole_tiles():
+    schedule = Schedule(neighbours)
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+    schedule.split(schedule.get_loops("B")[1], [None, 3])
+
+    with pytest.raises(ScheduleError, match="says something else than which values"):
+        schedule.rolling_buffer("B", 0)
+
+
+@T.prim_func
+def made_once(A: T.Buffer((9,), "float32"), C: T.Buffer((2, 8), "float32")):
+    B = T.alloc_buffer((9,))
+    for r, i in T.grid(2, 8):
+        for u in range(2):
+            with T.block("B"):
+                vi = T.axis.spatial(9, i + u)
+                T.where(r < 1)
+                B[vi] = A[vi] * 2.0
+        with T.block("C"):
+            vr, vi = T.axis.remap("SS", [r, i])
+            C[vr, vi] = B[vi] + B[vi + 1]
+
+
+def test_rings_need_tiles_in_each_step():
+    schedule = Schedule(made_once)
+
+    with pytest.raises(ScheduleError, match="expected that each step makes its tile"):
+        schedule.rolling_buffer("B", 0)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_copies_at_a_loop_hold_all_that_is_under_it(number):
     schedule = Schedule(rows_of_sums)

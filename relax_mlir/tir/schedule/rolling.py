@@ -14,6 +14,7 @@ from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
+from relax_mlir.tir.schedule.axis_conditions import axis_conditions
 from relax_mlir.tir.schedule.buffers import retyped
 from relax_mlir.tir.schedule.cache import only_writer
 from relax_mlir.tir.schedule.indices import Indices, replaced
@@ -68,6 +69,7 @@ def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> No
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     place = _common_loop(block, readers)
     with state.change(block) as indices:
+        _check_predicate(block, indices)
         ring = _ring(block, buffer, place, indices)
         _check_reads(ring, block, readers, place, indices)
         _skip_what_is_kept(ring, block, indices)
@@ -93,6 +95,21 @@ def _check_dependences(
             raise ScheduleError(
                 f"{_WHERE}: {tree.describe(other)} reads "
                 f"`{accesses.buffer_name(buffer)}` before {tree.describe(block)} writes it"
+            )
+
+
+def _check_predicate(block: ir.Operation, indices: Indices) -> None:
+    """Refuse predicates that leave out elements in some steps alone."""
+    axis_conditions(block, indices, _WHERE)
+    bound = [indices.of(value) for value in tree.bindings(block)]
+    used = {name for value in bound for name in symbols_of(value)}
+    loops = {indices.symbol(loop_var(o)) for o in tree.enclosing_loops(block)}
+    for condition in predicates.block_conditions(block, indices):
+        if set(symbols_of(condition.slack)) & (loops - used):
+            raise ScheduleError(
+                f"{_WHERE}: the predicate of {tree.describe(block)} leaves out steps of "
+                "loops that none of its axes depends on: expected that each step makes "
+                "its tile"
             )
 
 
