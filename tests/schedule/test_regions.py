@@ -403,3 +403,37 @@ def test_producers_whose_indices_are_sums_of_axes_move(rows, columns, index, loo
 
     assert len(schedule.get_loops("B")) == loops
     check_schedule(schedule, before)
+
+
+_FIRST_ELEMENT = """
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), C: T.Buffer((1, 1), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * 2.0
+    for i, j in T.grid(1, 1):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[{index}] + 1.0
+"""
+
+
+@pytest.mark.parametrize("index", ["vi", "vi + vj", "vi * 2", "3 - vi - vj * 2"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda s: s.reverse_compute_inline("C"),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+    ],
+    ids=["inline", "at"],
+)
+def test_consumers_of_one_element_leave_out_the_others(step, index):
+    before = from_source(_FIRST_ELEMENT.format(index=index))
+    schedule = Schedule(before)
+
+    step(schedule)
+
+    assert any(line.startswith("T.where") for line in script_lines(schedule))
+    check_schedule(schedule, before)

@@ -7,7 +7,7 @@ the smaller ones count. All digits of all bindings together are all digits of th
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import is_known_le
@@ -20,6 +20,7 @@ __all__ = [
     "Digit",
     "are_separate",
     "chained",
+    "counting",
     "digits_of",
     "is_affine",
     "sum_of_loops",
@@ -312,6 +313,12 @@ def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
     if not found or not is_known_le(extent, found[-1].lower * found[-1].extent):
         return None
     return found
+
+
+def counting(digits: Sequence[Digit]) -> list[Digit]:
+    """Digits of more than one value; else the first, whose scale says nothing."""
+    found = [d for d in digits if d.extent != 1]
+    return found or [replace(d, scale=1) for d in digits[:1]]
 
 
 def _are_disjoint(

@@ -357,7 +357,7 @@ def _solve(
             continue
         start = _constant_part(give.low, digits, extents)
         moved = need.mapped(lambda end, by=start: end - by)
-        digits = [d for d in digits if d.extent != 1] or digits[:1]
+        digits = affine.counting(digits)
         if all(is_known_le(d.scale, 0) for d in digits):
             digits = [replace(d, scale=-d.scale) for d in digits]
             moved = Run(-moved.high, -moved.low)

@@ -311,6 +311,7 @@ def _inverted(
         start = dim
         for digit in digits:
             start = start - digit.scale * affine.value_of(digit, sizes)
+        digits = affine.counting(digits)
         for digit in digits:
             place = dims.floordiv(dims.symbol(f"d{number}") - start, digit.scale)
             others = [d for d in digits if d != digit]
