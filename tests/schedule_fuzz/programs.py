@@ -608,6 +608,7 @@ def _scan(w: _Writer) -> None:
 
 
 def _argmax(w: _Writer) -> None:
+    """The first of the greatest values, in whatever order they come."""
     w.decides = True
     x = w.source(least_rank=1, most_rank=2)
     if x.dtype not in ("float32", "int32", "float64"):
@@ -617,7 +618,7 @@ def _argmax(w: _Writer) -> None:
     axes = _axes(x.rank)
     index, best = _at(place, axes[:-1]), _at(value, axes[:-1])
     term = _at(x, axes)
-    keeps = f"{best} >= {term}"
+    keeps = f"{best} > {term} or ({best} == {term} and {index} <= {axes[-1]})"
     body = [
         "with T.init():",
         f"    {index} = -1",
