@@ -273,6 +273,27 @@ def test_rings_need_tiles_in_each_step():
         schedule.rolling_buffer("B", 0)
 
 
+@T.prim_func
+def made_in_columns(A: T.Buffer((16,), "float32"), C: T.Buffer((16,), "float32")):
+    B = T.alloc_buffer((16,))
+    for j in range(8):
+        for i in range(2):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi * 8 + vj] = A[vi * 8 + vj] * 2.0
+        for u in range(9):
+            with T.block("C"):
+                vj, vu = T.axis.remap("SS", [j, u])
+                C[vj + vu] = B[vj + vu]
+
+
+def test_rings_need_tiles_without_gaps():
+    schedule = Schedule(made_in_columns)
+
+    with pytest.raises(ScheduleError, match="may leave out elements of a tile"):
+        schedule.rolling_buffer("B", 0)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_copies_at_a_loop_hold_all_that_is_under_it(number):
     schedule = Schedule(rows_of_sums)

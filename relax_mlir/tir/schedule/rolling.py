@@ -13,14 +13,27 @@ from relax_mlir.dialects.monomials import Monomial, terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    affine,
+    edit,
+    legality,
+    predicates,
+    regions,
+    tree,
+)
 from relax_mlir.tir.schedule.axis_conditions import axis_conditions
 from relax_mlir.tir.schedule.buffers import retyped
 from relax_mlir.tir.schedule.cache import only_writer
 from relax_mlir.tir.schedule.indices import Indices, replaced
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.regions import Run
-from relax_mlir.tir.schedule.state import ScheduleState, limits_at, loop_var
+from relax_mlir.tir.schedule.state import (
+    ScheduleState,
+    limits_at,
+    loop_bounds,
+    loop_var,
+)
 
 __all__ = ["rolling_buffer"]
 
@@ -72,7 +85,7 @@ def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> No
         _check_predicate(block, indices)
         ring = _ring(block, buffer, place, indices)
         _check_reads(ring, block, readers, place, indices)
-        _skip_what_is_kept(ring, block, indices)
+        _skip_what_is_kept(ring, block, place, indices)
         for user in [block, *readers]:
             _turn(ring, user, indices)
         shape = list(accesses.buffer_shape(buffer))
@@ -229,7 +242,9 @@ def _check_reads(
             )
 
 
-def _skip_what_is_kept(ring: _Ring, block: ir.Operation, indices: Indices) -> None:
+def _skip_what_is_kept(
+    ring: _Ring, block: ir.Operation, step: ir.Operation, indices: Indices
+) -> None:
     """Let a block leave out what the tile before made."""
     written = [
         a for a in accesses.accesses_in(block) if a.is_write and a.buffer == ring.buffer
@@ -238,6 +253,7 @@ def _skip_what_is_kept(ring: _Ring, block: ir.Operation, indices: Indices) -> No
     known = regions.axis_values(block, indices)
     limits = limits_at(indices, tree.parent_of(block))
     found = predicates.block_conditions(block, indices)
+    _check_whole([substitute(p, known) for p in place], block, step, indices)
     with edit.point_before(tree.realize_of(block)):
         for overlap in ring.overlaps:
             name = indices.symbol(loop_var(overlap.loop))
@@ -257,6 +273,22 @@ def _skip_what_is_kept(ring: _Ring, block: ir.Operation, indices: Indices) -> No
             either = emit("arith.ori", sides[0].type, *sides)
             found.append(Condition("", value=either))
     predicates.set_predicate(block, found, indices)
+
+
+def _check_whole(
+    place: Sequence[Dim], block: ir.Operation, step: ir.Operation, indices: Indices
+) -> None:
+    """Refuse tiles of which a step does not make each element."""
+    loops = tree.enclosing_loops(block)
+    inner = loops[loops.index(step) + 1 :]
+    extents = {indices.symbol(loop_var(o)): loop_bounds(indices, o)[1] for o in inner}
+    limits = limits_at(indices, tree.parent_of(block))
+    if not affine.is_affine(place, extents, limits, may_overlap=True):
+        raise ScheduleError(
+            f"{_WHERE}: {tree.describe(block)} may leave out elements of a tile in a step "
+            f"of {tree.describe(step)}: expected indices that count up in its loops one "
+            "by one"
+        )
 
 
 def _turn(ring: _Ring, user: ir.Operation, indices: Indices) -> None:
