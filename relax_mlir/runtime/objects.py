@@ -55,7 +55,7 @@ _INTRINSICS = {
 _LIST_PASSES = ("-print-pipeline-passes", "-disable-output")
 _LISTING_S = 60.0  # seconds that the tool may take
 _VECTORIZER = "loop-vectorize<"
-_WITHOUT_VECTORIZER = "default<O1>"
+_VECTORIZING = re.compile("^default<O[23sz]>")
 _ANALYSES = "require<globals-aa>,function(invalidate<aa>),require<profile-summary>"
 _LOOKUP = "relax_mlir_addresses"
 _ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
@@ -330,8 +330,8 @@ def _parts(passes: str, triple: str) -> tuple[str, ...]:
     20 ms. Where the tool is missing or fails, ``default<O1>`` runs, which has no loop
     vectorizer: :mod:`chosen_indices` would have to run in front of it.
     """
-    has_vectorizer = passes.startswith(("default<O2>", "default<O3>", "default<Os>"))
-    if not has_vectorizer or triple.startswith("nvptx"):
+    without_vectorizer = _VECTORIZING.sub("default<O1>", passes)
+    if without_vectorizer == passes or triple.startswith("nvptx"):
         return (passes,)
     if (passes, triple) not in _divided:
         opt = llvm_c.directory() / "bin" / "opt"
@@ -340,11 +340,11 @@ def _parts(passes: str, triple: str) -> tuple[str, ...]:
         try:
             listing = subprocess.run(command, input="", timeout=_LISTING_S, **options)
         except (OSError, subprocess.SubprocessError):
-            return (_WITHOUT_VECTORIZER,)
+            return (without_vectorizer,)
         text = listing.stdout.strip().removesuffix(",verify")
         before, vectorizer, behind = text.partition(f",{_VECTORIZER}")
         if not vectorizer:
-            return (_WITHOUT_VECTORIZER,)
+            return (without_vectorizer,)
         rest = f"{_ANALYSES},function<eager-inv>({_VECTORIZER}{behind}"
         _divided[passes, triple] = f"{before})", rest
     return _divided[passes, triple]
