@@ -8,12 +8,20 @@ is smaller (a vector of ``i1`` would be packed to bits).
 import re
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 from mlir import ir
 
-__all__ = ["NARROW_FLOATS", "DType", "dtype", "from_mlir", "from_numpy"]
+__all__ = [
+    "NARROW_FLOATS",
+    "DType",
+    "dtype",
+    "element_of",
+    "from_mlir",
+    "from_numpy",
+]
 
 
 @dataclass(frozen=True)
@@ -221,6 +229,11 @@ def from_mlir(element: ir.Type) -> DType:
     if name not in _ALL and name not in _NARROW:
         raise ValueError(f"unsupported element type `{element}`")
     return dtype(name)
+
+
+def element_of(type_: ir.Type) -> Any:  # Any: numbers have a width, an index has none
+    """The type of a vector's elements; of a scalar, itself."""
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 _FLOAT_NAMES = {kind: name for name, kind in _FLOATS.items()}

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.schedules.emit import (
     Extent,
     add,
     broadcast,
     constant,
-    element_of,
     for_loop,
     minimum,
     multiply,

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
+
 __all__ = [
     "TILES",
     "UNROLLED",
@@ -14,7 +16,6 @@ __all__ = [
     "constant",
     "div",
     "either",
-    "element_of",
     "for_loop",
     "if_else",
     "index",
@@ -174,11 +175,6 @@ def maximum(lhs: Extent, rhs: Extent) -> Extent:
 def vector_type(lanes: int, element: ir.Type) -> ir.VectorType:
     """``vector<lanes x element>``."""
     return ir.VectorType.get([lanes], element)
-
-
-def element_of(type_: ir.Type) -> ir.Type:
-    """The type of a vector's elements; of a scalar, itself."""
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def broadcast(value: ir.Value, lanes: int) -> ir.Value:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.blocked_sums import block_lengths, blocked_loop
 from relax_mlir.schedules.combination import Combination, combination
@@ -13,7 +14,6 @@ from relax_mlir.schedules.emit import (
     broadcast,
     constant,
     div,
-    element_of,
     for_loop,
     index,
     minimum,

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, replace, walk
-from relax_mlir.schedules.emit import element_of, lane_of, op
+from relax_mlir.schedules.emit import lane_of, op
 
 __all__ = ["ApproximateMath"]
 

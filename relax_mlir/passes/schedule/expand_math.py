@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.activations import expand_activations
@@ -99,7 +100,7 @@ def _expansion_of(op: ir.OpView, polynomials: bool) -> Callable[..., ir.Value] |
 
 def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
     """How a float is converted, if one of the two types is narrow."""
-    source, target = (_element(v.type) for v in (op.operands[0], op.results[0]))
+    source, target = (element_of(v.type) for v in (op.operands[0], op.results[0]))
     if not (vector_math.is_narrow(source) or vector_math.is_narrow(target)):
         return None
     return lambda x: _resized(_resized(x, ir.F32Type.get()), target)
@@ -107,7 +108,7 @@ def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
 
 def _resized(x: ir.Value, element: ir.Type) -> ir.Value:
     """A float in another type; one of the two is f32."""
-    source = _element(x.type)
+    source = element_of(x.type)
     if source == element:
         return x
     if vector_math.is_narrow(source):
@@ -116,10 +117,6 @@ def _resized(x: ir.Value, element: ir.Type) -> ir.Value:
         return vector_math.truncate_narrow(x, element)
     is_wider = element.width > source.width
     return emit("arith.extf" if is_wider else "arith.truncf", _like(x, element), x)
-
-
-def _element(type_: ir.Type) -> ir.Type:
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def _like(x: ir.Value, element: ir.Type) -> ir.Type:
@@ -135,7 +132,7 @@ def _is_plain_vector(type_: ir.Type) -> bool:
 
 def _is_f32(type_: ir.Type) -> bool:
     """Whether it is f32, or a vector of it that is expanded."""
-    is_vector = _is_plain_vector(type_) and isinstance(_element(type_), ir.F32Type)
+    is_vector = _is_plain_vector(type_) and isinstance(element_of(type_), ir.F32Type)
     return is_vector or isinstance(type_, ir.F32Type)
 
 

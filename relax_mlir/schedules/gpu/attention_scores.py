@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.schedules.constants import number_of
 from relax_mlir.schedules.emit import (
     Extent,
     broadcast,
     constant,
-    element_of,
     index,
     op,
     vector_type,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.schedules.combination import Combination
 from relax_mlir.schedules.emit import (
     Extent,
@@ -20,7 +21,6 @@ from relax_mlir.schedules.emit import (
     ceil_div,
     constant,
     div,
-    element_of,
     for_loop,
     index,
     minimum,

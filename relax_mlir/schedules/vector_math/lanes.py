@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.schedules.emit import op
 
 __all__ = [
@@ -38,8 +39,7 @@ class Lanes:
     @property
     def element(self) -> ir.Type:
         """The type of one lane."""
-        type_ = self.value.type
-        return type_.element_type if isinstance(type_, ir.VectorType) else type_
+        return element_of(self.value.type)
 
     @property
     def is_float(self) -> bool:
