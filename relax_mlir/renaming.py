@@ -1,5 +1,6 @@
 """What the sizes of a caller are called inside a tensor program."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,18 @@ from mlir import ir
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.constraints import are_held_equal
 from relax_mlir.dialects.shapes import Dim, Expr
+from relax_mlir.dialects.tir import marks
 
-__all__ = ["Renaming", "by_symbol", "dims_of", "substitute_attributes", "whole"]
+__all__ = [
+    "Renaming",
+    "by_symbol",
+    "dims_of",
+    "layout_size",
+    "substitute_attributes",
+    "whole",
+]
+
+_OPERATOR = re.compile(r"[-+*(]")
 
 
 @dataclass(frozen=True)
@@ -75,13 +86,38 @@ def whole(dims: Iterable[Dim]) -> Renaming:
 def substitute_attributes(
     op: ir.Operation | ir.OpView, values: Mapping[str, Dim]
 ) -> None:
-    """Put sizes in place of symbols in the shapes among the attributes of an operation."""
+    """Put sizes in place of symbols in the attributes of an operation.
+
+    Symbols stand in shapes, and in the strides and the offset of a buffer.
+    """
     attributes = op.attributes
+    if marks.BUFFER in attributes:
+        said = ir.DictAttr(attributes[marks.BUFFER])
+        attributes[marks.BUFFER] = ir.DictAttr.get(
+            {entry.name: _substituted(entry.attr, values) for entry in said}
+        )
     for name in list(attributes):
         if str(attributes[name]).startswith("#relax.shape<"):
             found: Sequence[Dim] = tensors.python_value(attributes[name])
             dims = [shapes.substitute(dim, values) for dim in found]
             attributes[name] = tensors.shape_attr(dims)
+
+
+def _substituted(attr: ir.Attribute, values: Mapping[str, Dim]) -> ir.Attribute:
+    """What a buffer says of its layout, a symbol by its name, with sizes for symbols."""
+    if isinstance(attr, ir.ArrayAttr):
+        return ir.ArrayAttr.get([_substituted(part, values) for part in attr])
+    if not isinstance(attr, ir.StringAttr):
+        return attr
+    size = layout_size(attr.value)
+    if size is not None:
+        return ir.StringAttr.get(str(shapes.substitute(size, values)))
+    return ir.StringAttr.get(str(values.get(attr.value, attr.value)))
+
+
+def layout_size(text: str) -> Dim | None:
+    """A stride or an offset that sizes make up; None for a number, or a variable's name."""
+    return shapes.parse(text) if _OPERATOR.search(text) else None
 
 
 def dims_of(types: Iterable[ir.Type]) -> list[Dim]:

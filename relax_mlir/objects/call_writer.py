@@ -128,7 +128,8 @@ def _absolute(writer: TermWriter, term: prim.Call) -> ir.Value:
 
 def _check(writer: TermWriter, term: prim.Call) -> ir.Value:
     operand = writer.value(term.args[0])
-    return emit(_CHECKS[term.op_name], dtype("bool").scalar_type, operand)
+    truth = dtype("bool").with_lanes_of(term_dtype(term.args[0]))
+    return emit(_CHECKS[term.op_name], truth.scalar_type, operand)
 
 
 def _round(writer: TermWriter, term: prim.Call) -> ir.Value:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from mlir import ir
 
-from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.tir import BlockOp, Index, marks
+from relax_mlir.dialects.tir import Index
 from relax_mlir.dialects.tir.scalars import emit, nonzero_divisor
-from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim
+from relax_mlir.objects.index_facts import is_never_negative
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.value_types import marked
 
@@ -39,13 +38,6 @@ _OPERATIONS: Mapping[type, str] = {
 }
 _TERMS = (*_OPERATIONS, prim.FloorMod)
 INDEX_TYPES = frozenset({"int32", "int64"})  # whose arithmetic nobody expects to wrap
-# Operations whose result is not negative where their operands are not.
-_KEEPS_SIGN = frozenset(
-    {
-        *("arith.addi", "arith.muli", "arith.minsi", "arith.floordivsi"),
-        *("arith.divsi", "arith.remsi", "arith.remui", "tir.let"),
-    }
-)
 
 
 def is_index(writer: TermWriter, term: PrimExpr) -> bool:
@@ -113,39 +105,11 @@ def _remainder(writer: TermWriter, term: prim.FloorMod) -> ir.Value:
     lhs, divisor = write_index(writer, term.a), write_index(writer, term.b)
     rhs = _safe_divisor(writer, term.b, divisor)
     index = ir.IndexType.get()
-    if _is_size(writer, lhs) and _is_size(writer, rhs):
+    if all(is_never_negative(v, writer.sizes) for v in (lhs, rhs)):
         return emit("arith.remui", index, lhs, rhs)
     quotient = emit("arith.floordivsi", index, lhs, rhs)
     whole = emit("arith.muli", index, quotient, divisor)
     return emit("arith.subi", index, lhs, whole)
-
-
-def _is_size(writer: TermWriter, value: ir.Value) -> bool:
-    """Whether an index is surely not negative."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return value in writer.sizes or _starts_at_size(writer, value, owner)
-    operands = list(owner.operands)
-    number = constant_of(value)
-    if number is not None:
-        return number >= 0
-    if owner.name == "arith.maxsi":
-        return any(_is_size(writer, v) for v in operands)
-    return owner.name in _KEEPS_SIGN and all(_is_size(writer, v) for v in operands)
-
-
-def _starts_at_size(writer: TermWriter, variable: ir.Value, block: ir.Block) -> bool:
-    """Whether what a loop or an axis runs over begins at 0 or above."""
-    op = block.owner.operation
-    if op.name == "scf.for":
-        return _is_size(writer, op.operands[0])
-    if op.name != BlockOp.OPERATION_NAME:
-        return False
-    if marks.AXIS_STARTS not in op.attributes:
-        return True
-    starts = tensors.python_value(op.attributes[marks.AXIS_STARTS])
-    start = starts[ir.BlockArgument(variable).arg_number]
-    return isinstance(start, int) and start >= 0
 
 
 def from_index(value: ir.Value, name: str) -> ir.Value:
@@ -173,4 +137,5 @@ def _as_index(value: ir.Value, name: str) -> ir.Value:
 def _safe_divisor(writer: TermWriter, term: PrimExpr, value: ir.Value) -> ir.Value:
     if isinstance(term, prim.IntImm):
         return value
-    return nonzero_divisor(Index(value), is_size=_is_size(writer, value)).value
+    is_size = is_never_negative(value, writer.sizes)
+    return nonzero_divisor(Index(value), is_size=is_size).value

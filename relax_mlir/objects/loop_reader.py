@@ -24,7 +24,9 @@ __all__ = ["read_for", "read_while"]
 def read_for(reader: ProgramReader, op: ir.OpView) -> stmt.Stmt:
     """A loop; behind stores of the values that its steps hand on, if there are any."""
     attributes = op.operation.attributes
-    low, high, step, *starts = map(reader.terms.read, op.operands)
+    ends, given = list(op.operands)[:3], list(op.operands)[3:]
+    low, high, step = map(reader.terms.read, ends)
+    starts = list(map(reader.terms.number, given))
     body = op.operation.regions[0].blocks[0]
     variable, *carried = body.arguments
     dtype = text_of(attributes, marks.DTYPE, "int32")
@@ -51,7 +53,9 @@ def read_for(reader: ProgramReader, op: ir.OpView) -> stmt.Stmt:
 def _kept(reader: ProgramReader, inside: ir.Value, after: ir.Value) -> Buffer:
     """A buffer for a value that steps of a loop hand on, as scripts have none."""
     reader.carried += 1
-    buffer = Buffer([1], dtype_of(inside), f"carried_{reader.carried}", scope="local")
+    is_index = isinstance(inside.type, ir.IndexType)
+    dtype = "int64" if is_index else dtype_of(inside)
+    buffer = Buffer([1], dtype, f"carried_{reader.carried}", scope="local")
     reader.allocs[-1].append(buffer)
     for value in (inside, after):
         reader.terms.terms[value] = buffer[0]
@@ -61,7 +65,7 @@ def _kept(reader: ProgramReader, inside: ir.Value, after: ir.Value) -> Buffer:
 def _next(reader: ProgramReader, body: ir.Block, kept: Sequence[Buffer]) -> stmt.Stmt:
     """Hand on the values of one step, all at once."""
     *_, end = own_operations(body)
-    values = [reader.terms.read(v) for v in end.operands]
+    values = [reader.terms.number(v) for v in end.operands]
     if len(kept) == 1:
         return stmt.BufferStore(kept[0], values[0], [0])
     names = [Var(f"next_{n}", v.dtype) for n, v in enumerate(values)]

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.attributes import from_attribute
@@ -18,6 +18,7 @@ from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_reader import TermReader, dtype_of
+from relax_mlir.renaming import layout_size
 
 __all__ = ["Arguments", "annotations_of", "text_of", "variable_of"]
 
@@ -65,6 +66,14 @@ class Arguments:
         self, arguments: Sequence[ir.Value], described: Sequence[Any]
     ) -> None:
         """The variables that sizes are; shapes of buffers mention them."""
+        told = {
+            name
+            for attrs in described
+            if "tir.shape" in attrs
+            for dim in tensors.python_value(attrs["tir.shape"])
+            if not isinstance(dim, int)
+            for name in shapes.symbols_of(dim)
+        }
         for number, (argument, attrs) in enumerate(
             zip(arguments, described, strict=True)
         ):
@@ -80,6 +89,8 @@ class Arguments:
                 self._scope.arguments[number] = (known, None)
             self._scope.symbols.alias(known, symbol)
             self._terms.terms[argument] = known
+            if symbol in told:
+                self._terms.indices.sizes.add(argument)
 
     def _argument(self, number: int, argument: ir.Value, attrs: Any) -> Var | None:
         """The parameter that an argument is; None for sizes that buffers tell."""
@@ -176,9 +187,12 @@ class Arguments:
         return self._scope.symbols
 
     def _named(self, text: str) -> PrimExpr:
-        """A stride or an offset by its name or number."""
+        """A stride or an offset: a name, a number, or what sizes make up."""
         if text.isdigit():
             return prim.const(int(text))
+        size = layout_size(text)
+        if size is not None:
+            return self._symbols.term(size)
         known = self._terms.terms.values()
         found = (v for v in known if isinstance(v, Var) and v.name == text)
         known = next(found, None)

@@ -2,123 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.dialects.tir import VectorLoadOp, marks
-from relax_mlir.dialects.tir.scalars import limits_of
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.buffer import Buffer, BufferLoad
-from relax_mlir.objects.call_writer import MATH_OPERATIONS
 from relax_mlir.objects.expr import GlobalVar
+from relax_mlir.objects.guards import (
+    guarded_division,
+    owner_named,
+    saturates,
+    unclamped,
+)
+from relax_mlir.objects.index_facts import IndexFacts
 from relax_mlir.objects.index_writer import INDEX_TYPES, has_all_values
+from relax_mlir.objects.operation_terms import (
+    BINARY,
+    CMPF,
+    FUNCTIONS,
+    INDEX_DIVISIONS,
+    INDEX_OPERATIONS,
+    ROUNDINGS,
+    SIGNED,
+    UNSIGNED,
+    UNSIGNED_INDEX_OPERATIONS,
+    folded,
+    operation_term,
+    remainder_or_difference,
+    round_half_away,
+)
+from relax_mlir.objects.overwritten_loads import is_term
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.objects.signs import (
+    as_signed,
+    as_unsigned,
+    low_bit,
+    of_one_sign,
+)
 from relax_mlir.traversal import own_operations
 
-__all__ = ["TermReader", "dtype_of", "is_guard", "lane_type", "spelled_uses"]
+__all__ = ["TermReader", "dtype_of"]
 
 
-def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
-    """An operation of two terms, folded where that is exact."""
-
-    def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        try:
-            return prim.exact(kind, a, b)
-        except ZeroDivisionError:
-            return kind(a, b)
-
-    return combine
-
-
-_BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
-    **dict.fromkeys(("arith.addi", "arith.addf"), _operation(prim.Add)),
-    **dict.fromkeys(("arith.subi", "arith.subf"), _operation(prim.Sub)),
-    **dict.fromkeys(("arith.muli", "arith.mulf"), _operation(prim.Mul)),
-    **dict.fromkeys(
-        ("arith.divf", "arith.divsi", "arith.divui"),
-        _operation(prim.Div),
-    ),
-    **dict.fromkeys(
-        ("arith.remf", "arith.remsi", "arith.remui"),
-        _operation(prim.Mod),
-    ),
-    "arith.floordivsi": _operation(prim.FloorDiv),
-    "arith.ceildivsi": lambda a, b: (a + (b - 1)) // b,
-    "arith.ceildivui": lambda a, b: (a + (b - 1)) // b,
-    **dict.fromkeys(
-        ("arith.minsi", "arith.minui", "arith.minimumf"),
-        _operation(prim.Min),
-    ),
-    "arith.minnumf": lambda a, b: _extreme_number(prim.Min, a, b),
-    **dict.fromkeys(
-        ("arith.maxsi", "arith.maxui", "arith.maximumf"),
-        _operation(prim.Max),
-    ),
-    "arith.maxnumf": lambda a, b: _extreme_number(prim.Max, a, b),
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.xori": lambda a, b: _exclusive(a, b),
-    "arith.shli": lambda a, b: a << b,
-    "arith.shrsi": lambda a, b: a >> b,
-    "arith.shrui": lambda a, b: a >> b,
-}
-_INDEX_ONLY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
-    "arith.divui": _operation(prim.FloorDiv),
-    "arith.remui": _operation(prim.FloorMod),
-}
-# What takes the bits of a signless integer as those of an unsigned one.
-_UNSIGNED = frozenset(
-    f"arith.{name}"
-    for name in ("divui", "remui", "minui", "maxui", "shrui", "extui", "uitofp")
-)
-_DIVISIONS = frozenset(
-    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
-)
 _CASTS = frozenset(
     f"arith.{name}"
     for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp")
 )
-_INTEGER_CASTS = frozenset(
-    f"arith.{name}" for name in ("extsi", "extui", "index_cast", "index_castui")
-)
 _FIRST_UNSIGNED = 6  # of the predicates of arith.cmpi
 _CMPI = (prim.EQ, prim.NE, *(prim.LT, prim.LE, prim.GT, prim.GE) * 2)
-
-
-def _is_unordered(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Whether one of two floats is NaN."""
-    is_same = prim.structurally_equal(a, b)
-    checks = [functions.isnan(side) for side in ((a,) if is_same else (a, b))]
-    return functions.any(*checks)
-
-
-def _differ(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """Whether two floats are numbers that differ."""
-    return prim.Or(prim.LT(a, b), prim.GT(a, b))
-
-
-# The predicates of arith.cmpf in order; those from 8 on are true for NaN.
-_CMPF: Sequence[Callable[[PrimExpr, PrimExpr], PrimExpr]] = (
-    lambda a, b: prim.const(False),
-    *map(_operation, (prim.EQ, prim.GT, prim.GE, prim.LT, prim.LE)),
-    _differ,
-    lambda a, b: prim.Not(_is_unordered(a, b)),
-    lambda a, b: prim.Not(_differ(a, b)),
-    lambda a, b: prim.Not(prim.LE(a, b)),
-    lambda a, b: prim.Not(prim.LT(a, b)),
-    lambda a, b: prim.Not(prim.GE(a, b)),
-    lambda a, b: prim.Not(prim.GT(a, b)),
-    _operation(prim.NE),
-    _is_unordered,
-    lambda a, b: prim.const(True),
-)
-_FUNCTIONS = {operation: name for name, operation in MATH_OPERATIONS.items()}
+_FIRST_ORDER = 2
+_REVERSED = {prim.LT: prim.GT, prim.LE: prim.GE, prim.GT: prim.LT, prim.GE: prim.LE}
 
 
 class TermReader:
@@ -127,16 +68,20 @@ class TermReader:
     Attributes:
         terms: what values are that are no results of arithmetic: variables.
         buffers: what memrefs are.
+        indices: what is known of them.
     """
 
     def __init__(self) -> None:
         self.terms: dict[ir.Value, PrimExpr] = {}
         self.buffers: dict[ir.Value, Buffer] = {}
+        self.indices = IndexFacts()
         self._known: dict[ir.Value, PrimExpr] = {}
-        self._sizes: dict[int, int] = {}
+        self._wide: dict[ir.Value, PrimExpr] = {}
+        # By the id of a term, which is kept so that the id is of use.
+        self._sizes: dict[int, tuple[PrimExpr, int]] = {}
 
     def read(self, value: ir.Value) -> PrimExpr:
-        """A value as a term.
+        """A value as a term; of an index, as a place in a buffer spells it.
 
         Raises:
             ValueError: it is the result of something that a script cannot spell.
@@ -148,27 +93,47 @@ class TermReader:
             known = self._known[value] = self._read(value)
         return known
 
+    def number(self, value: ir.Value) -> PrimExpr:
+        """A value as a term that computes it wherever it stands.
+
+        Arithmetic of indices has 64 bits; that of int32 terms has them only as an index, or
+        where it depends on nothing but loop variables, axes and sizes.
+        """
+        if not isinstance(value.type, ir.IndexType):
+            return self.read(value)
+        if value in self.terms or self.indices.is_pure(value):
+            return self.read(value)
+        if owner_named(value, *BINARY, *SIGNED, *UNSIGNED) is None:
+            return _as_index_type(self.read(value))
+        return self._in_64_bits(value)
+
     def size(self, term: PrimExpr) -> int:
         """How many operations a term spells; what it shares counts each time."""
-        if id(term) not in self._sizes:
-            self._sizes[id(term)] = 1 + sum(map(self.size, term.children()))
-        return self._sizes[id(term)]
+        known = self._sizes.get(id(term))
+        if known is None:
+            size = 1 + sum(map(self.size, term.children()))
+            known = self._sizes[id(term)] = (term, size)
+        return known[1]
 
     def _read(self, value: ir.Value) -> PrimExpr:
         op = _defining(value)
         name = op.operation.name
+        try:
+            dtype_of(value)
+        except ValueError as error:
+            raise ValueError(f"{op.location}: `{name}`: {error}") from error
+        if name == "scf.if":
+            return self._choice(op, ir.OpResult(value).result_number)
         read = _READERS.get(name)
         if read is not None:
             return read(self, op)
-        if name in _BINARY:
+        if name in BINARY or name in SIGNED or name in UNSIGNED:
             return self._binary(op)
         if name in _CASTS:
             return self._cast(op)
-        if name.startswith("math."):
+        if name in FUNCTIONS:
             return self._function(op)
-        raise ValueError(
-            f"{op.location}: `{name}`: a script has no spelling for it as a scalar"
-        )
+        raise _unspelled(op, "as a scalar")
 
     def _operand(self, op: ir.OpView, number: int) -> PrimExpr:
         return self.read(op.operands[number])
@@ -188,43 +153,100 @@ class TermReader:
 
     def _splat(self, op: ir.OpView, attr: Any) -> PrimExpr:
         """A number in every lane."""
-        lane: Any = attr.get_splat_value()
+        if not attr.is_splat:
+            raise _unspelled(op, "of lanes that differ")
         name = dtype_of(op.results[0])
-        value = lane.value
+        value: Any = attr.get_splat_value().value
         if element_type(name).startswith("uint"):
             value %= 1 << dtypes.dtype(name).bits
         return prim.const(value, name)
 
     def _binary(self, op: ir.OpView) -> PrimExpr:
         name = op.operation.name
-        lhs, rhs = (self._operand(op, i) for i in (0, 1))
-        if name in _DIVISIONS:
-            rhs = self.read(_divisor(op.operands[1]))
-        is_index = isinstance(op.results[0].type, ir.IndexType)
-        if name in _UNSIGNED and not is_index and lhs.dtype.startswith("int"):
-            made = _BINARY[name](_as_unsigned(lhs), _as_unsigned(rhs))
-            return prim.Cast(lhs.dtype, made)
-        lhs, rhs = _same_sign(lhs, rhs)
-        unsigned = is_index or lhs.dtype.startswith("uint")
-        combine = (_INDEX_ONLY.get(name) if unsigned else None) or _BINARY[name]
-        if name == "arith.subi" and (is_index or _is_rest(op)):
-            combine = _rest
-        if is_index and isinstance(lhs, prim.IntImm) and isinstance(rhs, prim.IntImm):
+        if isinstance(element_of(op.results[0].type), ir.IndexType):
+            return self._index_operation(op)
+        lhs, rhs = (self._number_of_bytes(v) for v in op.operands)
+        if name == "arith.subi" and constant_of(_factor(op.operands[1])) not in (
+            None,
+            0,
+        ):
+            return remainder_or_difference(*of_one_sign(lhs, rhs))
+        return operation_term(op, name, lhs, rhs)
+
+    def _index_operation(self, op: ir.OpView) -> PrimExpr:
+        """An operation on indices, as a place in a buffer spells it."""
+        name, (lhs, rhs) = op.operation.name, op.operands
+        if isinstance(op.results[0].type, ir.VectorType):
+            raise _unspelled(op, "on vectors of indices")
+        combine = INDEX_OPERATIONS.get(name)
+        if combine is None and all(map(self.indices.is_never_negative, (lhs, rhs))):
+            combine = UNSIGNED_INDEX_OPERATIONS.get(name)
+        if combine is None:
+            return self._in_64_bits(op.results[0])
+        if name in INDEX_DIVISIONS:
+            rhs = self.indices.divisor(rhs)
+        a, b = (_as_index_type(self.read(v)) for v in (lhs, rhs))
+        if name == "arith.subi" and self._is_remainder(lhs, rhs):
+            combine = remainder_or_difference
+        if isinstance(a, prim.IntImm) and isinstance(b, prim.IntImm):
             # Indices have 64 bits, whatever type scripts give them.
-            wide = combine(*(prim.IntImm("int64", side.value) for side in (lhs, rhs)))
+            wide = combine(*(prim.IntImm("int64", side.value) for side in (a, b)))
             return prim.convert(wide.value) if isinstance(wide, prim.IntImm) else wide
-        return combine(lhs, rhs)
+        return combine(*of_one_sign(a, b))
+
+    def _is_remainder(self, lhs: ir.Value, product: ir.Value) -> bool:
+        """Whether a difference, if it is a remainder, is written as one that is the same.
+
+        What is left of a number divided by 0 is the number, but 0 where neither of them is
+        ever negative.
+        """
+        divisor = _factor(product)
+        is_size = all(map(self.indices.is_never_negative, (lhs, divisor)))
+        return constant_of(divisor) not in (None, 0) or not is_size
+
+    def _in_64_bits(self, value: ir.Value) -> PrimExpr:
+        """An index as arithmetic of int64 terms."""
+        if value not in self._wide:
+            self._wide[value] = self._made_of_int64(value)
+        return self._wide[value]
+
+    def _made_of_int64(self, value: ir.Value) -> PrimExpr:
+        op = None
+        if value not in self.terms:
+            op = owner_named(value, *BINARY, *SIGNED, *UNSIGNED)
+        is_written_as_index = self.indices.is_pure(value) and (
+            op is None or op.operation.name in INDEX_OPERATIONS
+        )
+        if op is None or is_written_as_index:
+            return prim.cast("int64", _as_index_type(self.read(value)))
+        return operation_term(
+            op, op.operation.name, *map(self._in_64_bits, op.operands)
+        )
+
+    def _number_of_bytes(self, value: ir.Value) -> PrimExpr:
+        """A value as a term; of the byte that holds fewer bits, the byte."""
+        term = self.number(value)
+        if not _is_byte(value, term):
+            return term
+        return prim.Cast(
+            prim.with_lanes("int8", term.dtype), as_unsigned(self.integer(value))
+        )
 
     def _cast(self, op: ir.OpView) -> PrimExpr:
         value, result = op.operands[0], op.results[0]
+        name = op.operation.name
         term = self.integer(value)
         if _is_byte(value, self.read(value)):
-            is_all = lane_type(result).width == dtypes.dtype(term.dtype).bits
-            if op.operation.name == "arith.trunci" and is_all:
+            is_all = element_of(result.type).width == dtypes.dtype(term.dtype).bits
+            if name == "arith.trunci" and is_all:
                 return term
-            term = _as_unsigned(term)
-        elif op.operation.name in _UNSIGNED:
-            term = _as_unsigned(term)
+            term = as_unsigned(term)
+        elif name in ("arith.extui", "arith.uitofp"):
+            term = as_unsigned(term)
+        elif name in ("arith.extsi", "arith.sitofp"):
+            term = as_signed(term)
+        if name == "arith.trunci" and element_of(result.type).width == 1:
+            return low_bit(term)
         return prim.Cast(dtype_of(result), term)
 
     def integer(self, value: ir.Value) -> PrimExpr:
@@ -241,7 +263,7 @@ class TermReader:
     def of_bits(self, value: ir.Value, name: str) -> PrimExpr:
         """The number of type ``name`` whose bits a value has."""
         for operation in ("arith.trunci", "arith.bitcast"):
-            owner = None if value in self.terms else _owner(value, operation)
+            owner = None if value in self.terms else owner_named(value, operation)
             if owner is not None:
                 inner = self._operand(owner, 0)
                 if inner.dtype == name:
@@ -255,40 +277,57 @@ class TermReader:
 
     def _function(self, op: ir.OpView) -> PrimExpr:
         operation = op.operation.name
-        name = _FUNCTIONS.get(operation, operation.removeprefix("math."))
+        name = FUNCTIONS[operation]
         if marks.NAME in op.operation.attributes:
             name = ir.StringAttr(op.operation.attributes[marks.NAME]).value
-        args = [self.read(v) for v in op.operands]
-        called = {"absf": "fabs", "absi": "abs", "ipowi": "pow", "fpowi": "pow"}
-        is_check = name.startswith("is")
+        args = [self._number_of_bytes(v) for v in op.operands]
+        if operation == "math.round":
+            return round_half_away(args[0])
+        if operation == "math.absi":
+            args = list(map(as_signed, args))
+        if name in ROUNDINGS:
+            return ROUNDINGS[name](args[0])
         dtype = args[0].dtype
-        dtype = prim.with_lanes("bool", dtype) if is_check else dtype
-        return prim.Call(dtype, called.get(name, name), args)
+        dtype = prim.with_lanes("bool", dtype) if name.startswith("is") else dtype
+        return prim.Call(dtype, name, args)
 
     def _float_to_integer(self, op: ir.OpView) -> PrimExpr:
-        value = self.read(_truncated(op))
-        name = dtype_of(op.results[0])
-        if op.operation.name == "arith.fptoui" and name.startswith("int"):
+        result = op.results[0]
+        value, name = self.read(unclamped(op)), dtype_of(result)
+        is_unsigned = op.operation.name == "arith.fptoui"
+        if element_of(result.type).width == 1:  # a cast to bool tests for 0
+            whole = prim.with_lanes("uint8" if is_unsigned else "int8", name)
+            return prim.Cast(name, prim.Cast(whole, value))
+        if is_unsigned and name.startswith("int"):
             name = f"u{name}"
         return prim.Cast(name, value)
 
     def _index_cast(self, op: ir.OpView) -> PrimExpr:
-        if isinstance(lane_type(op.results[0]), ir.IndexType):
-            return self._index(op.operands[0])
-        term, name = self._operand(op, 0), dtype_of(op.results[0])
-        return term if term.dtype == name else prim.cast(name, term)
+        value, result = op.operands[0], op.results[0]
+        is_unsigned = op.operation.name == "arith.index_castui"
+        if isinstance(element_of(result.type), ir.IndexType):
+            term = self._number_of_bytes(value)
+            is_truth = element_type(term.dtype) == "bool"
+            if is_unsigned and is_truth:
+                return prim.Cast(prim.with_lanes("int32", term.dtype), term)
+            term = as_unsigned(term) if is_unsigned else as_signed(term)
+            return self._without_casts(term)
+        if isinstance(value.type, ir.VectorType):
+            term = self.read(value)
+            term = as_unsigned(term) if is_unsigned else as_signed(term)
+        else:
+            term = self.number(value)
+        if element_of(result.type).width == 1:
+            return low_bit(term)
+        return prim.cast(dtype_of(result), term)
 
-    def _index(self, value: ir.Value) -> PrimExpr:
-        """An integer that is an index, without casts that leave every index as it is."""
-        owner, term = value.owner, self.read(value)
-        if isinstance(owner, ir.Block) or owner.name not in _INTEGER_CASTS:
-            return term
-        inner = self._operand(owner.opview, 0)
-        is_index = isinstance(owner.operands[0].type, ir.IndexType)
-        if is_index and term.dtype in INDEX_TYPES:
-            return inner
-        is_same = has_all_values(term.dtype, inner.dtype)
-        return self._index(owner.operands[0]) if is_same else term
+    def _without_casts(self, term: PrimExpr) -> PrimExpr:
+        """An integer that is an index, without casts that leave every integer as it is."""
+        while isinstance(term, prim.Cast) and term.value.is_integer:
+            if not has_all_values(term.dtype, term.value.dtype):
+                break
+            term = term.value
+        return term
 
     def _bitcast(self, op: ir.OpView) -> PrimExpr:
         name = dtype_of(op.results[0])
@@ -299,27 +338,48 @@ class TermReader:
     def _compare_integers(self, op: ir.OpView) -> PrimExpr:
         lhs, rhs = self._operand(op, 0), self._operand(op, 1)
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        is_index = isinstance(op.operands[0].type, ir.IndexType)
-        if predicate >= _FIRST_UNSIGNED and not is_index:
-            lhs, rhs = _as_unsigned(lhs), _as_unsigned(rhs)
-        lhs, rhs = _same_sign(lhs, rhs)
-        kind = _CMPI[predicate]
+        kind: type[prim.BinaryExpr] = _CMPI[predicate]
         is_truth = element_type(lhs.dtype) == "bool" and _is_byte(op.operands[0], lhs)
         other = rhs.value if isinstance(rhs, prim.Broadcast) else rhs
         is_zero = isinstance(other, prim.IntImm) and not other.value
-        if is_truth and kind is prim.NE and is_zero:
-            return lhs
-        return _operation(kind)(lhs, rhs)
+        if is_truth and is_zero and kind in (prim.EQ, prim.NE):
+            return lhs if kind is prim.NE else prim.Not(lhs)
+        is_unsigned = predicate >= _FIRST_UNSIGNED
+        if isinstance(element_of(op.operands[0].type), ir.IndexType):
+            return self._compare_indices(op, kind, is_unsigned)
+        lhs, rhs = map(self._number_of_bytes, op.operands)
+        if element_type(lhs.dtype) == "bool":
+            # As signed integers, true is -1 and less than false.
+            kind = kind if is_unsigned else _REVERSED.get(kind, kind)
+        elif predicate >= _FIRST_ORDER:
+            sign = as_unsigned if is_unsigned else as_signed
+            lhs, rhs = sign(lhs), sign(rhs)
+        return folded(kind)(*of_one_sign(lhs, rhs))
+
+    def _compare_indices(
+        self, op: ir.OpView, kind: type[prim.BinaryExpr], is_unsigned: bool
+    ) -> PrimExpr:
+        if isinstance(op.operands[0].type, ir.VectorType):
+            raise _unspelled(op, "on vectors of indices")
+        if is_unsigned and not all(map(self.indices.is_never_negative, op.operands)):
+            lhs, rhs = (as_unsigned(self._in_64_bits(v)) for v in op.operands)
+        else:
+            lhs, rhs = map(self.number, op.operands)
+        return folded(kind)(*of_one_sign(lhs, rhs))
 
     def _compare_floats(self, op: ir.OpView) -> PrimExpr:
         lhs, rhs = self._operand(op, 0), self._operand(op, 1)
         predicate = ir.IntegerAttr(op.attributes["predicate"]).value
-        return _CMPF[predicate](lhs, rhs)
+        return CMPF[predicate](lhs, rhs)
 
     def _select(self, op: ir.OpView) -> PrimExpr:
-        if _is_guarded_division(op) or _saturates(op):
+        division = guarded_division(op)
+        if division is not None:
+            sides = map(self._number_of_bytes, (division.dividend, division.divisor))
+            return operation_term(op, division.name, *sides)
+        if saturates(op):
             return self._operand(op, 2)
-        then, other = _same_sign(self._operand(op, 1), self._operand(op, 2))
+        then, other = of_one_sign(*map(self.number, list(op.operands)[1:]))
         return prim.Select(self._operand(op, 0), then, other)
 
     def _negate(self, op: ir.OpView) -> PrimExpr:
@@ -353,13 +413,17 @@ class TermReader:
             raise ValueError(f"`{value}`: a script has no name for it as a buffer")
         return self.buffers[value]
 
-    def _choice(self, op: ir.OpView) -> PrimExpr:
+    def _choice(self, op: ir.OpView, number: int) -> PrimExpr:
+        """One of the results of an ``scf.if``."""
         condition = self._operand(op, 0)
         sides = []
         for region in op.operation.regions:
-            *_, end = own_operations(region.blocks[0])
-            sides.append(self.read(end.operands[0]))
-        then, other = _same_sign(*sides)
+            *made, end = own_operations(region.blocks[0])
+            acting = [o for o in made if not is_term(o.operation)]
+            if acting:
+                raise _unspelled(acting[0].operation.opview, "in a choice of values")
+            sides.append(self.number(end.operands[number]))
+        then, other = of_one_sign(*sides)
         return functions.if_then_else(condition, then, other)
 
     def call(self, op: ir.OpView) -> PrimExpr:
@@ -380,7 +444,7 @@ class TermReader:
         for literal in ir.ArrayAttr(op.attributes["literals"]):
             value = from_attribute(literal)
             if isinstance(literal, ir.UnitAttr):
-                args.append(self.read(next(operands)))
+                args.append(self.number(next(operands)))
             elif isinstance(value, str):
                 args.append(prim.StringImm(value))
             elif "buffer" in value:
@@ -404,13 +468,7 @@ def _is_byte(value: ir.Value, term: PrimExpr) -> bool:
     if term.dtype == "handle" or isinstance(value.type, ir.IndexType):
         return False
     type_ = dtypes.dtype(term.dtype).element
-    return type_.is_padded and lane_type(value) == type_.buffer_type
-
-
-def lane_type(value: ir.Value) -> Any:  # Any: of integers, with a width
-    """The type of a scalar, or of each lane of a vector."""
-    type_ = value.type
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+    return type_.is_padded and element_of(value.type) == type_.buffer_type
 
 
 def dtype_of(value: ir.Value) -> str:
@@ -435,216 +493,23 @@ def _defining(value: ir.Value) -> ir.OpView:
     return owner.opview if isinstance(owner, ir.Operation) else owner
 
 
-def _as_unsigned(term: PrimExpr) -> PrimExpr:
-    """The unsigned integer of the same bits, of a signed one."""
-    if not term.dtype.startswith("int"):
+def _unspelled(op: ir.OpView, where: str) -> ValueError:
+    return ValueError(
+        f"{op.location}: `{op.operation.name}`: a script has no spelling for it {where}"
+    )
+
+
+def _factor(value: ir.Value) -> ir.Value:
+    """The second factor of a product; any other value itself."""
+    product = owner_named(value, "arith.muli")
+    return value if product is None else product.operands[1]
+
+
+def _as_index_type(term: PrimExpr) -> PrimExpr:
+    """An integer in a type whose arithmetic has 64 bits where it is an index."""
+    if term.dtype in INDEX_TYPES or not term.is_integer:
         return term
-    name = f"u{term.dtype}"
-    if isinstance(term, prim.IntImm):
-        return prim.const(term.value % (1 << dtypes.dtype(name).bits), name)
-    if isinstance(term, prim.Cast) and term.value.dtype == name:
-        return term.value
-    return prim.Cast(name, term)
-
-
-def _same_sign(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """A number beside a term has its sign: MLIR's integers have none."""
-    if a.dtype == b.dtype:
-        return a, b
-    if isinstance(b, prim.IntImm):
-        return a, prim.const(_wrapped(b.value, a.dtype), a.dtype)
-    if isinstance(a, prim.IntImm):
-        return prim.const(_wrapped(a.value, b.dtype), b.dtype), b
-    return a, b
-
-
-def _wrapped(value: int, dtype: str) -> int:
-    if dtype.startswith("uint"):
-        return value % (1 << int(dtype.removeprefix("uint")))
-    return bool(value) if dtype == "bool" else value
-
-
-def _rest(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """a - b; what is left of a division is told so."""
-    if isinstance(b, prim.Mul) and isinstance(b.a, prim.FloorDiv):
-        same = prim.structurally_equal
-        if same(b.a.a, a) and same(b.a.b, b.b):
-            return a % b.b
-    return _operation(prim.Sub)(a, b)
-
-
-def _is_rest(op: ir.OpView) -> bool:
-    """Whether a difference is no more than a remainder of numbers, which by 0 is 0."""
-    product = _owner(op.operands[1], "arith.muli")
-    if product is not None and constant_of(product.operands[1]) not in (None, 0):
-        return True
-    users = [use.owner.opview for use in op.results[0].uses]
-    return all(u.operation.name == "arith.select" for u in users) and all(
-        map(_is_guarded_division, users)
-    )
-
-
-def _extreme_number(kind: type[prim.BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The smaller or the larger of two floats; of one that is NaN, the other."""
-    rest = prim.Select(functions.isnan(b), a, kind(a, b))
-    return prim.Select(functions.isnan(a), b, rest)
-
-
-def _exclusive(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    if isinstance(b, prim.IntImm):
-        if a.dtype == "bool" and b.value:
-            is_known = isinstance(a, prim.IntImm)
-            return prim.const(not a.value, "bool") if is_known else prim.Not(a)
-        is_all_ones = b.value in (-1, _wrapped(-1, a.dtype))
-        if a.dtype != "bool" and is_all_ones:
-            return prim.Call(a.dtype, "bitwise_not", [a])
-    return a ^ b
-
-
-def _owner(value: ir.Value, name: str) -> ir.OpView | None:
-    """The operation that makes a value, if it has this name."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != name:
-        return None
-    return owner.opview if isinstance(owner, ir.Operation) else owner
-
-
-def _tested(condition: ir.Value) -> tuple[ir.Value, int] | None:
-    """What a condition compares with 0 or -1, and with which of them."""
-    compare = _owner(condition, "arith.cmpi")
-    if compare is None or ir.IntegerAttr(compare.attributes["predicate"]).value != 0:
-        return None
-    number = constant_of(compare.operands[1])
-    return None if number not in (0, -1) else (compare.operands[0], int(number))
-
-
-def _divisor(value: ir.Value) -> ir.Value:
-    """What is divided by, without what keeps it from being 0 or -1."""
-    select = _owner(value, "arith.select")
-    tested = None if select is None else _tested(select.operands[0])
-    if select is not None and tested is not None:
-        divisor, rest = tested[0], select.operands[2]
-        is_kept = rest == divisor or _divisor(rest) == divisor
-        return divisor if is_kept and constant_of(select.operands[1]) == 1 else value
-    maximum = _owner(value, "arith.maxsi")
-    is_index = isinstance(value.type, ir.IndexType)
-    if maximum is not None and is_index and constant_of(maximum.operands[1]) == 1:
-        return maximum.operands[0]
-    return value
-
-
-def _is_guarded_division(op: ir.OpView) -> bool:
-    """Whether a choice only keeps a division from ending the process.
-
-    It tests what is divided by; a quotient by 0 is 0, one by -1 the negated dividend.
-    """
-    tested = _tested(op.operands[0])
-    division = _division(op.operands[2])
-    if tested is None or division is None:
-        return False
-    divisor, number = tested
-    if _divisor(division.operands[1]) != divisor:
-        return False
-    given = constant_of(op.operands[1])
-    if number == 0 or division.operation.name == "arith.remsi":
-        return given == 0
-    negated = _owner(op.operands[1], "arith.subi")
-    if negated is None:  # of a constant
-        dividend = constant_of(division.operands[0])
-        return None not in (given, dividend) and given == -(dividend or 0)
-    return negated.operands[1] == division.operands[0]
-
-
-def _division(value: ir.Value) -> ir.OpView | None:
-    """The division under the choices that guard it, and under the rest of one."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    op = owner.opview if isinstance(owner, ir.Operation) else owner
-    name = op.operation.name
-    if name in _DIVISIONS:
-        return op
-    if name == "arith.select" and _is_guarded_division(op):
-        return _division(op.operands[2])
-    if name == "arith.subi":
-        product = _owner(op.operands[1], "arith.muli")
-        division = None if product is None else _division(product.operands[0])
-        is_rest = division is not None and division.operands[0] == op.operands[0]
-        return division if is_rest else None
-    return None
-
-
-def _truncated(cast: ir.OpView) -> ir.Value:
-    """What a float is cast to an integer of, without what keeps it in its range."""
-    value, result = cast.operands[0], lane_type(cast.results[0])
-    sign = "u" if cast.operation.name == "arith.fptoui" else ""
-    source = lane_type(value)
-    if source.width not in (32, 64):  # others are extended before
-        return value
-    limits = limits_of(
-        dtypes.from_mlir(source), dtypes.dtype(f"{sign}int{result.width}")
-    )
-    found = value
-    for limit in reversed(limits):
-        select = _owner(found, "arith.select")
-        if select is None or not _compares_sides(select):
-            return value
-        if _float_constant(select.operands[2]) != limit:
-            return value
-        found = select.operands[1]
-    return found
-
-
-def _compares_sides(select: ir.OpView) -> bool:
-    """Whether a choice is one of the two floats that its condition compares."""
-    condition = _owner(select.operands[0], "arith.cmpf")
-    sides = list(select.operands)[1:]
-    return condition is not None and list(condition.operands) == sides
-
-
-def _float_constant(value: ir.Value) -> float | None:
-    """The number that a float, or each lane of a vector, is a constant of."""
-    constant = _owner(value, "arith.constant")
-    if constant is None:
-        return None
-    attr: Any = constant.attributes["value"]  # Any: the stubs know no numbers
-    is_vector = isinstance(value.type, ir.VectorType)
-    return attr.get_splat_value().value if is_vector else attr.value
-
-
-def _saturates(op: ir.OpView) -> bool:
-    """Whether a choice only puts the limit of an integer type in place of a cast to it."""
-    is_above, _, truncated = op.operands
-    condition = _owner(is_above, "arith.cmpf")
-    cast = _owner(truncated, "arith.fptosi") or _owner(truncated, "arith.fptoui")
-    if condition is None or cast is None:
-        return False
-    clamp = _owner(cast.operands[0], "arith.select")
-    if clamp is None:
-        return False
-    return list(condition.operands) == [_truncated(cast), clamp.operands[2]]
-
-
-def spelled_uses(value: ir.Value) -> int:
-    """How often a term spells a value; what only guards an operation does not count."""
-    return sum(not _only_guards(use.owner.opview) for use in value.uses)
-
-
-def _only_guards(op: ir.OpView) -> bool:
-    if op.operation.name not in ("arith.cmpf", "arith.cmpi", "arith.subi"):
-        return False
-    users = [use.owner.opview for use in op.operation.results[0].uses]
-    return bool(users) and all(map(is_guard, users))
-
-
-def is_guard(op: ir.OpView) -> bool:
-    """Whether an operation only keeps another one defined, so no term spells it."""
-    if op.operation.name != "arith.select":
-        return _only_guards(op)
-    result = op.operation.results[0]
-    if _compares_sides(op) or _divisor(result) != result:
-        return True
-    return _is_guarded_division(op) or _saturates(op)
+    return prim.cast("int32" if has_all_values("int32", term.dtype) else "int64", term)
 
 
 _READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {
@@ -659,7 +524,6 @@ _READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {
     "arith.select": TermReader._select,
     "arith.negf": TermReader._negate,
     "memref.load": TermReader._load,
-    "scf.if": TermReader._choice,
     "vector.broadcast": TermReader._broadcast,
     "tir.ramp": TermReader._ramp,
     "tir.vector_load": TermReader._vector_load,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AttrOp,
@@ -17,7 +20,6 @@ from relax_mlir.dialects.tir import (
     VectorStoreOp,
     marks,
 )
-from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.block_reader import read_block, say_regions_of
 from relax_mlir.objects.buffer import Buffer
@@ -27,8 +29,9 @@ from relax_mlir.objects.buffer_reader import (
     read_declared,
     read_match,
 )
+from relax_mlir.objects.guards import spelled_counts
 from relax_mlir.objects.loop_reader import read_for, read_while
-from relax_mlir.objects.overwritten_loads import is_overwritten
+from relax_mlir.objects.overwritten_loads import OverwrittenLoads
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.objects.program_arguments import (
@@ -38,18 +41,14 @@ from relax_mlir.objects.program_arguments import (
     variable_of,
 )
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.term_reader import (
-    TermReader,
-    dtype_of,
-    is_guard,
-    lane_type,
-    spelled_uses,
-)
+from relax_mlir.objects.term_reader import TermReader, dtype_of
 from relax_mlir.traversal import own_operations
 
 __all__ = ["ProgramReader"]
 
 _LARGE = 24  # operations
+_ENDS = ("func.return", "gpu.yield", "scf.yield", "scf.condition")  # of blocks
+_NAMED = ("arith.", "math.", "memref.load", "scf.if", "tir.vector_load", "vector.")
 
 
 class ProgramReader:
@@ -80,6 +79,14 @@ class ProgramReader:
         self.matches: list[list[stmt.MatchBufferRegion]] = []
         self.carried = 0
         self.blocks: dict[ir.Operation, stmt.Block] = {}
+
+    @cached_property
+    def _overwritten(self) -> OverwrittenLoads:
+        return OverwrittenLoads(self._function)
+
+    @cached_property
+    def _spelled(self) -> Counter[ir.Value]:
+        return spelled_counts(self._function, self.terms.indices)
 
     def body(self) -> stmt.Stmt:
         """All of the program."""
@@ -149,11 +156,11 @@ class ProgramReader:
             buffer = read_declared(self, op)
             is_said = marks.IMPLICIT not in op.attributes
             return stmt.DeclBuffer(buffer, self.sequence(rest)) if is_said else None
-        is_named = self._is_shared(op) or is_overwritten(op, rest)
+        is_named = self._is_shared(op) or self._overwritten.holds(op)
         return self._named(op, rest) if is_named else None
 
     def _let(self, op: ir.OpView, rest: Sequence[ir.OpView]) -> stmt.Stmt:
-        value = self.terms.read(op.operands[0])
+        value = self.terms.number(op.operands[0])
         name = ir.StringAttr(op.attributes["name"]).value
         var = variable_of(name, value.dtype, op.attributes)
         self.terms.terms[op.operation.results[0]] = var
@@ -162,7 +169,7 @@ class ProgramReader:
     def _named(self, op: ir.OpView, rest: Sequence[ir.OpView]) -> stmt.Stmt:
         """Variables for the results of an operation, where it stands."""
         results = list(op.operation.results)
-        values = list(map(self.terms.read, results))
+        values = list(map(self.terms.number, results))
         variables = []
         for result, value in zip(results, values, strict=True):
             variables.append(Var(f"v{len(self.terms.terms)}", value.dtype))
@@ -173,17 +180,17 @@ class ProgramReader:
         return made
 
     def _is_shared(self, op: ir.OpView) -> bool:
-        """Whether arithmetic has a large result that is used twice.
+        """Whether a large result is spelled twice.
 
         Scripts name such; what passes make has no names, and is a tree only if spelled
         again and again.
         """
-        if not op.operation.name.startswith(("arith.", "math.")):
+        results = list(op.operation.results)
+        if not results or not op.operation.name.startswith(_NAMED):
             return False
-        result = op.operation.results[0]
-        if spelled_uses(result) < 2 or constant_of(result) is not None or is_guard(op):
-            return False
-        return self.terms.size(self.terms.read(result)) > _LARGE
+        shared = [r for r in results if self._spelled[r] > 1]
+        sizes = (self.terms.size(self.terms.number(r)) for r in shared)
+        return any(size > _LARGE for size in sizes)
 
     def _statement(self, op: ir.OpView) -> stmt.Stmt | None:
         """What an operation does; None for arithmetic, which is read where it is used."""
@@ -195,7 +202,8 @@ class ProgramReader:
             return None if len(op.operation.results) else self._choice(op)
         if isinstance(op, BlockOp):
             return read_block(self, op, prim.const(True))
-        if len(op.operation.regions):
+        is_act = not len(op.operation.results) and name not in _ENDS
+        if len(op.operation.regions) or is_act:
             raise ValueError(
                 f"{op.location}: `{name}`: a script has no spelling for it"
             )
@@ -224,7 +232,7 @@ class ProgramReader:
         is_made = not isinstance(owner, ir.Block)
         if element.is_padded and is_made and owner.name == "arith.extui":
             bits = owner.operands[0]
-            if lane_type(bits) == element.element.bits_type:
+            if element_of(bits.type) == element.element.bits_type:
                 return self.terms.of_bits(bits, name)
         term = self.terms.read(value)
         if term.dtype == name:

@@ -10,6 +10,8 @@ import pytest
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.tir_writer import ProgramWriter
 from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812
 
@@ -156,3 +158,39 @@ def test_a_script_keeps_a_bound_of_what_is_cast() -> None:
     (actual,) = _computed((row,))
 
     np.testing.assert_array_equal(actual, [0, 2.0**31, 0, 0, 0, 0, 3])
+
+
+_FOLDS = T.Call("float32", "ceil", [T.float32(-0.25)])
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: prim.Div(T.float32(1.0), _FOLDS),
+        lambda x: prim.Div(T.float32(1.0), prim.Mul(_FOLDS, x)),
+        lambda x: prim.Add(x, prim.Mul(_FOLDS, x)),
+        lambda x: prim.Mul(x, prim.Add(_FOLDS, _FOLDS)),
+    ],
+)
+def test_operations_on_what_folds_are_spelled_as_they_are(operation: Any) -> None:
+    """A script that is read folds ``T.ceil`` of a number, and then what holds it."""
+    buffer = Buffer((1,), "float32", "A")
+    writer = ProgramWriter("folds")
+    writer.buffer_param(buffer)
+    writer.store(buffer, operation(buffer[0]), [0])
+    text = writer.finish({}).script()
+
+    again = from_source(text)
+
+    assert again.script() == text.replace("T.ceil(T.float32(-0.25))", "T.float32(-0.0)")
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"), [(T.min, -0.0), (T.max, 0.0)], ids=["min", "max"]
+)
+def test_minima_and_maxima_of_zeros_have_the_sign_that_mlir_gives(
+    function: Any, expected: float
+) -> None:
+    for a, b in ((0.0, -0.0), (-0.0, 0.0)):
+        found = function(T.float32(a), T.float32(b))
+        assert str(found.value) == str(expected)

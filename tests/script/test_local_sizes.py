@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from relax_mlir import compile
+from relax_mlir import IRModule, compile
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.script import from_source
 
@@ -36,3 +36,20 @@ def test_memory_is_that_of_the_greatest_size() -> None:
     compile(from_source(_TRIANGLE))(a, c)
 
     np.testing.assert_array_equal(c, 2 * a.diagonal())
+
+
+def test_strides_and_offsets_that_sizes_make_up_are_read_from_mlir() -> None:
+    module = from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def work(x: T.handle):
+        n, m = T.int64(), T.int64()
+        X = T.match_buffer(x, (n, m), strides=[m * 2, 1], elem_offset=m + 1)
+        for i in range(n):
+            X[i, 0] = T.float32(0)
+""")
+
+    again = IRModule.parse(str(module))
+
+    assert "strides=(m * T.int64(2), 1), elem_offset=m + T.int64(1)" in again.script()

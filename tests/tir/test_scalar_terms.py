@@ -192,3 +192,9 @@ def test_where_collections_differ(
 ) -> None:
     assert first_mismatch(lhs, rhs) == expected
     assert first_mismatch(rhs, lhs) == expected[::-1]
+
+
+def test_numbers_that_fold_wrap_as_their_type_does() -> None:
+    assert (tir.const(1, "int32") << 31).value == -(1 << 31)
+    assert (tir.const(200, "uint8") << 1).value == 144
+    assert (tir.const(True) + tir.const(True)).value == 0

@@ -37,7 +37,8 @@ from relax_mlir.objects.prim.operations import (
     Or,
     Sub,
     binary,
-    exact,
+    fold_exactly,
+    rounded,
 )
 from relax_mlir.objects.prim.reduction import CommReducer, Reduce
 from relax_mlir.objects.prim.selection import Not, Select, Shuffle
@@ -86,10 +87,11 @@ __all__ = [
     "cast",
     "const",
     "convert",
-    "exact",
+    "fold_exactly",
     "lanes_of",
     "matched",
     "post_order",
+    "rounded",
     "structurally_equal",
     "substitute",
     "with_lanes",

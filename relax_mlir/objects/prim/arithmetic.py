@@ -30,6 +30,7 @@ from relax_mlir.objects.prim.operations import (
     Or,
     Sub,
     binary,
+    rounded,
 )
 from relax_mlir.objects.prim.selection import Not
 
@@ -60,7 +61,7 @@ def _bitwise(name: str, logical: type[BinaryExpr] | None, a: Any, b: Any) -> Pri
     if name.startswith("shift"):
         _check_shift(name, a, b)
     if isinstance(a, IntImm) and isinstance(b, IntImm):
-        return const(_BITWISE[name](a.value, b.value), a.dtype)
+        return const(rounded(_BITWISE[name](a.value, b.value), a.dtype), a.dtype)
     return Call(a.dtype, name, [a, b])
 
 

@@ -36,7 +36,7 @@ __all__ = [
     "Or",
     "Sub",
     "binary",
-    "exact",
+    "fold_exactly",
     "rounded",
 ]
 
@@ -59,7 +59,7 @@ class BinaryExpr(PrimExpr):
         self.dtype = truth if self.is_comparison else self.a.dtype
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
-        return exact(type(self), *children)
+        return fold_exactly(type(self), *children)
 
 
 class Add(BinaryExpr):
@@ -130,7 +130,7 @@ class Min(BinaryExpr):
 
     @staticmethod
     def fold(a: Any, b: Any) -> Any:
-        return _nan(a, b) or min(a, b)
+        return _nan(a, b) or min(a, b, key=_with_sign)
 
 
 class Max(BinaryExpr):
@@ -140,7 +140,12 @@ class Max(BinaryExpr):
 
     @staticmethod
     def fold(a: Any, b: Any) -> Any:
-        return _nan(a, b) or max(a, b)
+        return _nan(a, b) or max(a, b, key=_with_sign)
+
+
+def _with_sign(number: Any) -> tuple[Any, bool]:
+    """Numbers in order, -0 before 0."""
+    return number, isinstance(number, int) or math.copysign(1, number) > 0
 
 
 def _nan(*numbers: Any) -> float | None:
@@ -236,8 +241,8 @@ def binary(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
     return kind(a, b) if folded is None else folded
 
 
-def exact(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
-    """``kind`` of two terms, folded where that leaves what a program computes.
+def fold_exactly(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
+    """``kind`` of two terms, with value-preserving constant folding.
 
     Of floats only numbers are folded: TVM's ``x * 0`` is 0, where NaN times 0 is not, and
     ``x + 0`` is x, where -0 plus 0 is not.
@@ -280,9 +285,9 @@ def rounded(value: Any, dtype: str) -> Any:
     if dtype in ("float16", "float32"):
         with np.errstate(over="ignore"):
             return float(np.dtype(dtype).type(value))
-    if not dtype.startswith(("int", "uint")):
+    if not dtype.startswith(("int", "uint", "bool")):
         return value
-    bits = int(dtype.lstrip("uint"))
+    bits = 1 if dtype == "bool" else int(dtype.lstrip("uint"))
     value = int(value) % (1 << bits)
     is_negative = dtype.startswith("int") and value >= 1 << (bits - 1)
     return value - (1 << bits) if is_negative else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ _FUNCTIONS: Mapping[type, str] = {
     prim.Div: "Div",
     prim.Select: "Select",
 }
+_NUMBERS = (IntImm, prim.FloatImm)
 # Functions whose first argument is their type.
 _TYPED = frozenset(
     {
@@ -78,6 +80,8 @@ class TermText:
         self._name = name
         self.module_name = module_name
         self.pointers = pointers or Pointers()
+        # By the id of a term, which is kept so that the id is of use.
+        self._readings: dict[int, tuple[prim.PrimExpr, prim.PrimExpr]] = {}
 
     def text(self, term: Any, outer: int = 0) -> str:
         """A scalar, in parentheses if it binds less than ``outer``."""
@@ -109,7 +113,7 @@ class TermText:
         return f"({self.list(listed)}{',' if len(listed) == 1 else ''})"
 
     def _operation(self, term: Any, outer: int) -> str:
-        if isinstance(term, prim.BinaryExpr) and _folds(term):
+        if isinstance(term, prim.BinaryExpr) and self._folds(term):
             return f"T.{type(term).__name__}({self.list(term.children())})"
         if isinstance(term, prim.Div) and not term.is_integer:
             return self._infix("/", _PRODUCT, term.a, term.b, outer)
@@ -133,6 +137,41 @@ class TermText:
         if name is None:
             return text_of(term)
         return f"T.{name}({self.list(term.children())})"
+
+    def _folds(self, term: prim.BinaryExpr) -> bool:
+        """Whether a script that spells a term with its operator is read as another term."""
+        if isinstance(term, (prim.And, prim.Or)):
+            return False
+        try:
+            made = prim.binary(type(term), *map(self._parsed, term.children()))
+        except ZeroDivisionError:
+            return True
+        return type(made) is not type(term)
+
+    def _parsed(self, term: prim.PrimExpr) -> prim.PrimExpr:
+        """What the spelling of a term is read as: functions of numbers fold there."""
+        known = self._readings.get(id(term))
+        if known is None:
+            known = self._readings[id(term)] = (term, self._folded(term))
+        return known[1]
+
+    def _folded(self, term: prim.PrimExpr) -> prim.PrimExpr:
+        if not isinstance(term, (prim.BinaryExpr, prim.Call)):
+            return term
+        children = list(map(self._parsed, term.children()))
+        if isinstance(term, prim.BinaryExpr):
+            is_same = all(map(operator.is_, children, term.children()))
+            return term if is_same else type(term)(*children)
+        if not children or not all(isinstance(c, _NUMBERS) for c in children):
+            return term
+        function = getattr(functions, term.op_name, None)
+        if function is None or term.op_name not in functions.__all__:
+            return term
+        try:
+            made = function(*children)
+        except (TypeError, ValueError):
+            return term
+        return made if isinstance(made, _NUMBERS) else term
 
     def _load(self, term: BufferLoad) -> str:
         if term.predicate is None:
@@ -222,17 +261,6 @@ class TermText:
         if buffer.axis_separators:
             found.append(f"axis_separators={list(buffer.axis_separators)}")
         return found
-
-
-def _folds(term: prim.BinaryExpr) -> bool:
-    """Whether a script that spells a term with its operator is read as another term."""
-    if isinstance(term, (prim.And, prim.Or)):
-        return False
-    try:
-        made = prim.binary(type(term), term.a, term.b)
-    except ZeroDivisionError:
-        return True
-    return type(made) is not type(term)
 
 
 def _number_of(term: prim.PrimExpr) -> int | None:
