@@ -14,7 +14,16 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import Buffer, BufferRegion
 from relax_mlir.objects.term_writer import TermWriter
 
-__all__ = ["buffer_marks", "check_part", "matched_part", "memref_type", "whole_buffer"]
+__all__ = [
+    "buffer_marks",
+    "check_part",
+    "matched_part",
+    "memref_type",
+    "replace_buffer",
+    "retype_view",
+    "retype_views",
+    "whole_buffer",
+]
 
 _ANY = ir.ShapedType.get_dynamic_size()
 
@@ -112,6 +121,56 @@ def matched_part(
         },
     )
     return op.results[0]
+
+
+def replace_buffer(old: ir.Value, new: ir.Value) -> None:
+    """Let all that uses a buffer use another one, of a type that may differ."""
+    old.replace_all_uses_with(new)
+    retype_views(new)
+
+
+def retype_views(buffer: ir.Value) -> None:
+    """Give the boxes of a buffer, and their boxes, the types that it gives them."""
+    for use in list(buffer.uses):
+        if use.owner.name == "memref.subview":
+            retype_view(use.owner.operation)
+
+
+def retype_view(view: ir.Operation) -> None:
+    """Give a box of a buffer the memory, the elements and the strides of its buffer."""
+    type_ = _view_type(view)
+    if type_ == view.results[0].type:
+        return
+    with ir.InsertionPoint(view), view.location:
+        made = ir.Operation.create(
+            view.name,
+            results=[type_],
+            operands=list(view.operands),
+            attributes={name: view.attributes[name] for name in view.attributes},
+        )
+    replace_buffer(view.results[0], made.results[0])
+    view.erase()
+
+
+def _view_type(view: ir.Operation) -> ir.MemRefType:
+    """The type of a ``memref.subview``, as MLIR infers it from that of its source."""
+    source, old = (ir.MemRefType(v.type) for v in (view.operands[0], view.results[0]))
+    offsets, sizes, steps = (
+        list(ir.DenseI64ArrayAttr(view.attributes[f"static_{name}"]))
+        for name in ("offsets", "sizes", "strides")
+    )
+    strides, offset = source.get_strides_and_offset()
+    for start, stride in zip(offsets, strides, strict=True):
+        offset = _ANY if _ANY in (offset, start, stride) else offset + start * stride
+    wide = [
+        _ANY if _ANY in (stride, step) else stride * step
+        for stride, step in zip(strides, steps, strict=True)
+    ]
+    kept = _kept(sizes, old.shape)
+    layout = ir.StridedLayoutAttr.get(offset, [wide[i] for i in kept])
+    return ir.MemRefType.get(
+        [sizes[i] for i in kept], source.element_type, layout, source.memory_space
+    )
 
 
 def _kept(sizes: Sequence[int], wanted: Sequence[int]) -> list[int]:

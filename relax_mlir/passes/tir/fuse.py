@@ -28,6 +28,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.function import store_attrs
+from relax_mlir.objects.memrefs import replace_buffer, retype_views
 from relax_mlir.passes.tir.map_inlining import distribute_maps, inline_maps
 from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.programs import argument_shape, argument_symbols
@@ -277,6 +278,8 @@ class _Merger:
             copies = [clone(op, mapping) for op in operations]
         symbols = argument_symbols(callee).values()
         _rename_shapes(copies, dict(zip(symbols, dims, strict=True)))
+        for buffer in (*sources, *targets):
+            retype_views(buffer)
         return _nested(call.results[0].type, iter(out))
 
     def _overwritten(self, given: list[Buffer], place: int) -> Buffer:
@@ -301,11 +304,12 @@ def _rename_shapes(copies: Sequence[ir.Operation], sizes: Mapping[str, Dim]) -> 
         copies: its operations.
         sizes: the values of its symbols there.
     """
-    for copy in copies:
-        for op in [copy.opview, *walk(copy)]:
-            substitute_attributes(op, sizes)
-            if isinstance(op, (AllocBufferOp, DeclBufferOp)):
-                _make_static(op)
+    inside = [op for copy in copies for op in (copy.opview, *walk(copy))]
+    for op in inside:
+        substitute_attributes(op, sizes)
+    for op in inside:
+        if isinstance(op, (AllocBufferOp, DeclBufferOp)):
+            _make_static(op)
 
 
 def _make_static(op: AllocBufferOp | DeclBufferOp) -> None:
@@ -332,7 +336,8 @@ def _make_static(op: AllocBufferOp | DeclBufferOp) -> None:
             operands=[*others, *kept],
             attributes={name: op.attributes[name] for name in op.attributes},
         )
-    replace(op, made.results[0])
+    replace_buffer(op.buffer, made.results[0])
+    erase(op)
 
 
 def _nested(type_: ir.Type, buffers: Iterator[Buffer]) -> _Buffers:

@@ -17,6 +17,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.memrefs import replace_buffer, retype_view
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices, emit_constant
 from relax_mlir.traversal import own_operations
@@ -29,6 +30,8 @@ __all__ = [
     "move_before",
     "move_body",
     "point_before",
+    "replace_buffer",
+    "retype_view",
     "set_annotation",
     "sweep",
 ]
@@ -278,36 +281,6 @@ def permute_arguments(block: ir.Block, order: Sequence[int]) -> None:
         old[number].replace_all_uses_with(new)
     for _ in old:
         block.erase_argument(0)
-
-
-def replace_buffer(old: ir.Value, new: ir.Value) -> None:
-    """Let all that uses a buffer use another one of that shape."""
-    old.replace_all_uses_with(new)
-    for use in list(new.uses):
-        owner = use.owner.operation
-        if owner.name == "memref.subview":
-            retype_view(owner)
-
-
-def retype_view(view: ir.Operation) -> None:
-    """Give a part of a buffer the memory space that its buffer has."""
-    source = ir.MemRefType(view.operands[0].type)
-    old = ir.MemRefType(view.results[0].type)
-    spaces = {str(type_.memory_space) for type_ in (source, old)}  # None is no operand
-    if len(spaces) == 1:
-        return
-    type_ = ir.MemRefType.get(
-        old.shape, old.element_type, old.layout, source.memory_space
-    )
-    with ir.InsertionPoint(view):
-        made = ir.Operation.create(
-            view.name,
-            results=[type_],
-            operands=list(view.operands),
-            attributes=attributes_of(view),
-        )
-    replace_buffer(view.results[0], made.results[0])
-    rewriting.erase(view)
 
 
 def set_annotation(op: ir.Operation, key: str, value: object) -> None:
