@@ -21,7 +21,7 @@ __all__ = ["OverwrittenLoads", "is_term"]
 _LOADS = ("memref.load", VectorLoadOp.OPERATION_NAME)
 _STORES = {"memref.store": 1, "tir.vector_store": 1}  # the operand that is the buffer
 # What is read where its result is used; but for `tir.let`, whose variable has a value.
-_TERMS = ("arith.", "math.", "memref.load", "scf.if", "vector.", "tir.")
+_TERMS = ("arith.", "math.", "memref.load", "vector.", "tir.")
 
 
 class OverwrittenLoads:

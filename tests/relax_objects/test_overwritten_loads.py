@@ -177,6 +177,20 @@ _HANDED_ON = f"""
     {_OVERWRITE}
     memref.store %r, %o[%c1] : memref<2xf32>
 """
+# Of two buffers that are loaded from, the first to be written to counts.
+_OF_TWO_BUFFERS = f"""
+    %v = scf.if %true -> f32 {{
+      %a = memref.load %o[%c0] : memref<2xf32>
+      scf.yield %a : f32
+    }} else {{
+      %b = memref.load %x[%c0] : memref<2xf32>
+      scf.yield %b : f32
+    }}
+    {_OVERWRITE}
+    %n = arith.negf %v : f32
+    memref.store %n, %o[%c1] : memref<2xf32>
+    memref.store %seven, %x[%c0] : memref<2xf32>
+"""
 _OTHER_LANES = f"""
     {_LANES}
     {_load_lanes("%v", "%from")}
@@ -206,12 +220,30 @@ _IN_ALL_LANES = f"""
         (_OF_WHAT_NOTHING_WRITES, []),
         (_LET, []),
         (_HANDED_ON, []),
+        (_OF_TWO_BUFFERS, ["arg1[0]"]),
         (_OTHER_LANES, ["arg1[T.Ramp(1, -1, 2)]"]),
         (_IN_ALL_LANES, ["arg1[0]"]),
     ],
 )
 def test_what_is_read_later_has_a_name(body: str, expected: list[str]) -> None:
     assert _names(body) == expected
+
+
+def test_a_store_in_a_choice_of_values_is_not_left_out() -> None:
+    module = _module("""
+    %v = scf.if %true -> f32 {
+      scf.if %true {
+        memref.store %seven, %o[%c1] : memref<2xf32>
+      }
+      scf.yield %seven : f32
+    } else {
+      scf.yield %seven : f32
+    }
+    memref.store %v, %o[%c0] : memref<2xf32>
+    """)
+
+    with pytest.raises(ValueError, match=r"`scf\.if`: a script has no spelling for it"):
+        module.script()
 
 
 _IN_BOXES = """
