@@ -44,12 +44,11 @@ class OverwrittenLoads:
                 self._places[op.operation] = (number, place)
                 if len(op.operation.regions):
                     self._with_regions.add((number, place))
-        # Where in each block a buffer is stored to, there or in a region of what is there.
+        # Where in each block a buffer is stored to, there or in a region of what is there,
+        # in order.
         self._stores: dict[tuple[ir.Value, int], list[int]] = defaultdict(list)
         for op in walk(function):
             self._note_store(op.operation)
-        for places in self._stores.values():
-            places.sort()
         self._last_uses: dict[ir.Operation, int] = {}
         for block in blocks:
             for op in reversed(list(own_operations(block))):
@@ -68,11 +67,10 @@ class OverwrittenLoads:
         if not written:
             return False
         block, _ = self._places[operation]
-        last = self._last_uses[operation]
+        first, last = min(written), self._last_uses[operation]
         # A store itself comes after what it stores; a loop may store, and then use.
-        if last == min(written):
-            return (block, last) in self._with_regions
-        return last > min(written)
+        holds_both = (block, first) in self._with_regions
+        return last > first or (last == first and holds_both)
 
     def _next_store(self, buffer: ir.Value, op: ir.Operation) -> int | None:
         """The first place after an operation, in its block, where a buffer is stored to."""
