@@ -1,6 +1,6 @@
 """Smooth activation functions, and piecewise linear stand-ins for them."""
 
-from math import erf, inf, pi, sqrt
+from math import erfc, inf, pi, sqrt
 
 import numpy as np
 from mlir import ir
@@ -176,8 +176,8 @@ class GeluOp(ActivationOp, name="nn_gelu"):
     @staticmethod
     @computed_wide
     def reference(data: np.ndarray) -> np.ndarray:
-        flat = [erf(v / sqrt(2)) for v in data.astype(np.float64).reshape(-1)]
-        return 0.5 * data * (1 + np.array(flat).reshape(data.shape))
+        flat = [erfc(-v / sqrt(2)) for v in data.astype(np.float64).reshape(-1)]
+        return 0.5 * data * np.array(flat).reshape(data.shape)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return v * 0.5 * (b.math("erf", v * sqrt(0.5)) + 1.0)
@@ -194,8 +194,10 @@ class GeluTanhOp(ActivationOp, name="nn_gelu_tanh"):
     @staticmethod
     @computed_wide
     def reference(data: np.ndarray) -> np.ndarray:
-        inner = sqrt(2 / pi) * (data + 0.044715 * data**3)
-        return 0.5 * data * (1 + np.tanh(inner))
+        wide = data.astype(np.float64)
+        inner = sqrt(2 / pi) * (wide + 0.044715 * wide**3)
+        # (1 + tanh(inner)) / 2, without the difference of nearly equal numbers below 0.
+        return data / (1 + np.exp(-2 * inner))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         inner = v * (v * v * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi))
