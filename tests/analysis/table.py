@@ -49,13 +49,16 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "tir.schedule.affine": ("analysis/test_affine.py",),
     "tir.schedule.axis_conditions": ("schedule/test_axis_conditions.py",),
     "tir.schedule.block_scope": ("schedule/test_state.py",),
+    "tir.schedule.dependences": (
+        "schedule/test_carried_dependences.py",
+        "schedule/test_dependences.py",
+    ),
     "tir.schedule.indices": ("analysis/test_indices.py",),
     "tir.schedule.inversion": (
         "analysis/test_inversion.py",
         "schedule/test_index_map.py",
     ),
     "tir.schedule.legality": ("schedule/test_legality.py",),
-    "tir.schedule.overwrites": ("schedule/test_overwrites.py",),
     "tir.schedule.predicates": (
         "analysis/test_predicates.py",
         "schedule/test_conditions.py",

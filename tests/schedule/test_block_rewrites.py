@@ -332,7 +332,7 @@ _REFUSED = {
             s.read_at(s.get_loops("C")[0], "C", 1, "local"),
             s.fuse_reduction_epilogue("B", "C"),
         ),
-        r"block `X_local` stands between block `B` and block `C`, and uses `X_local`",
+        r"block `X_local` is computed between block `B` and block `C`, and uses `X_local`",
     ),
     "pad_einsum: maximum": (
         row_maxima,

@@ -120,7 +120,7 @@ def test_boxes_of_unknown_elements_are_whole_dimensions():
         for a in accesses.accesses_in(block)
     }
     assert found == {
-        ("A", True): [("0", "7"), ("0", "4")],
+        ("A", True): [("i", "i"), ("0", "4")],
         ("A", False): [("0", "7"), ("i", "i")],
         ("I", False): [("i", "i")],
         ("B", False): [("0", "7"), ("2", "2")],

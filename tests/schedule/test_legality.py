@@ -9,7 +9,7 @@ import pytest
 from relax_mlir.dialects.symbols import parse
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, legality, tree
+from relax_mlir.tir.schedule import Schedule, dependences, legality, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import loop_var
@@ -349,7 +349,7 @@ def apart(first, second, steps=8, count=1):
 
     program = Program(nests)
     loops = [[op] for op in tree.children(program.function)]
-    said = refusal(legality.check_steps_apart, loops, "here")
+    said = refusal(dependences.check_fusion, loops, "here")
     assert said == "" or "share `A`, and one writes it: expected that a step" in said
     return said == ""
 
@@ -392,10 +392,10 @@ def test_steps_of_several_loops():
     program = Program(shared_reads)
     outer = tree.children(program.function)
     nests = [[op, *tree.children(op)] for op in outer]
-    assert refusal(legality.check_steps_apart, nests, "here") == ""
+    assert refusal(dependences.check_fusion, nests, "here") == ""
     program = Program(columns)
     nests = [[op, *tree.children(op)] for op in tree.children(program.function)]
-    assert "share `B`" in refusal(legality.check_steps_apart, nests, "here")
+    assert "share `B`" in refusal(dependences.check_fusion, nests, "here")
 
 
 @T.prim_func
@@ -414,7 +414,7 @@ def own_buffers(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 def test_what_one_of_the_loops_alone_touches_makes_no_difference():
     program = Program(own_buffers)
     nests = [[op] for op in tree.children(program.function)]
-    assert refusal(legality.check_steps_apart, nests, "here") == ""
+    assert refusal(dependences.check_fusion, nests, "here") == ""
 
 
 @T.prim_func

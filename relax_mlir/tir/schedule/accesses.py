@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from mlir import ir
 
@@ -22,16 +23,19 @@ from relax_mlir.traversal import own_operations
 __all__ = [
     "Access",
     "accesses_in",
+    "accesses_with_conditions",
     "buffer_extras",
     "buffer_name",
     "buffer_of",
     "buffer_shape",
     "buffers_read",
+    "buffers_read_with_conditions",
     "buffers_written",
     "check_storage_scope",
     "consumers_of",
     "has_opaque_access",
     "is_argument",
+    "operands_around",
     "own_buffers",
     "producers_of",
     "reads",
@@ -150,6 +154,47 @@ def buffers_read(block: ir.Operation) -> list[ir.Value]:
     What a block with a start value accumulates in does not count, but where it says so.
     """
     return _as_said(block, "reads")
+
+
+def buffers_read_with_conditions(block: ir.Operation) -> list[ir.Value]:
+    """The buffers that a block, its axes, and conditions and bounds around it read."""
+    _, loads = operands_around(block)
+    around = [a.buffer for load in loads for a in _accesses(load)]
+    return _unique([*buffers_read(block), *around])
+
+
+def accesses_with_conditions(block: ir.Operation) -> list[Access]:
+    """The accesses of a block, of its axes, and of conditions and bounds around it."""
+    _, loads = operands_around(block)
+    return [*accesses_in(block), *(a for load in loads for a in _accesses(load))]
+
+
+def operands_around(
+    block: ir.Operation,
+) -> tuple[set[ir.Value], list[ir.Operation]]:
+    """The values that a block uses, with those of conditions and bounds around it.
+
+    Returns:
+        Also the loads outside of it of which they are computed.
+    """
+    scope = tree.scope_of(block)
+    around = list(takewhile(lambda a: a != scope, tree.ancestors(block)))
+    body = tree.subtree(block)
+    waiting = [v for op in [*body, *around] for v in op.operands]
+    inside = set(body)
+    seen: set[ir.Value] = set()
+    loads: list[ir.Operation] = []
+    while waiting:
+        value = waiting.pop()
+        is_made = value not in seen and not isinstance(value.owner, ir.Block)
+        seen.add(value)
+        if not is_made:
+            continue
+        maker = value.owner.operation
+        if maker.name == "memref.load" and maker not in inside:
+            loads.append(maker)
+        waiting += [v for op in tree.subtree(maker) for v in op.operands]
+    return seen, loads
 
 
 def _as_said(block: ir.Operation, kind: str) -> list[ir.Value]:

@@ -23,8 +23,10 @@ __all__ = [
     "counting",
     "digits_of",
     "is_affine",
+    "is_falling",
     "sum_of_loops",
     "value_of",
+    "with_divided_sums",
 ]
 
 
@@ -207,6 +209,38 @@ def _with_composites(
     return values, extents, waiting
 
 
+def with_divided_sums(
+    values: Sequence[Dim], extents: Mapping[str, Dim], limits: Limits
+) -> tuple[Sequence[Dim], Mapping[str, Dim]]:
+    """One variable in place of loops whose sum is divided, as where a fused loop was split.
+
+    Returns:
+        Values and extents; those loops take other values exactly where that variable does.
+    """
+    for names in sorted({n for v in values for n in _divided_sums(v, extents)}):
+        if any(name not in extents for name in names):
+            continue
+        total, count = 0, 1  # as loops count that are nested: names sort by their depth
+        for name in reversed(names):
+            total, count = total + count * dims.symbol(name), count * extents[name]
+        values, extents, _ = _with_composites(
+            values, extents, [count - 1 - total], limits
+        )
+    return values, extents
+
+
+def _divided_sums(dim: Dim, extents: Mapping[str, Dim]) -> set[tuple[str, ...]]:
+    """The loops, by the sums of several of them that an expression divides."""
+    found: set[tuple[str, ...]] = set()
+    for monomial, _ in terms_of(dim):
+        for atom in monomial:
+            for arg in atom.args if atom.op != "symbol" else ():
+                found |= _divided_sums(arg, extents)
+                names = sorted(extents.keys() & set(symbols_of(arg)))
+                found |= {tuple(names)} if len(names) > 1 else set()
+    return found
+
+
 def _ends_with(lowest: Digit, digits: Sequence[Digit], end: Dim) -> bool:
     """Whether numbers below ``end`` are those whose digits but the lowest are below it."""
     others = [d.scale for d in digits if d is not lowest]
@@ -236,6 +270,12 @@ def _is_of_one_axis(
         ):
             return True
     return False
+
+
+def is_falling(dim: Dim, loops: Container[str]) -> bool:
+    """Whether an expression counts down with all loops that it depends on."""
+    moving = terms_of(sum_of_loops(dim, loops))
+    return bool(moving) and all(by < 0 for _, by in moving)
 
 
 def sum_of_loops(dim: Dim, loops: Container[str]) -> Dim:
@@ -303,7 +343,8 @@ def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
             if (
                 found[-1].lower * found[-1].extent == d.lower
                 if found
-                else all(is_known_le(d.lower, o.lower) for o in waiting)
+                # No divisor is less than 1 where a loop has a step.
+                else d.lower == 1 or all(is_known_le(d.lower, o.lower) for o in waiting)
             )
         ]
         if len(following) != 1:

@@ -10,7 +10,7 @@ from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import to_attribute
-from relax_mlir.tir.schedule import accesses, edit, legality, overwrites, tree
+from relax_mlir.tir.schedule import accesses, dependences, edit, legality, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.state import ScheduleState, loop_var
 
@@ -49,8 +49,11 @@ def set_loop_kind(
     if kind != "unrolled":
         for block in tree.blocks_below(loop):
             _check_parallel(loop, block, kind, thread)
-        if not thread.startswith("threadIdx"):  # barriers keep the order of these
-            overwrites.check_any_order([loop], f"{kind}: {tree.describe(loop)}")
+        dependences.check_none_carried(
+            loop,
+            f"{kind}: {tree.describe(loop)}",
+            in_lockstep=thread.startswith("threadIdx"),
+        )
     with state.change(loop):
         loop.attributes[marks.KIND] = ir.StringAttr.get(kind)
         if thread:

@@ -19,7 +19,14 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import affine, edit, legality, predicates, tree
+from relax_mlir.tir.schedule import (
+    affine,
+    dependences,
+    edit,
+    legality,
+    predicates,
+    tree,
+)
 from relax_mlir.tir.schedule.decompose import axes_of, set_start_predicate
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, without_units
@@ -71,7 +78,9 @@ def blockize_loop(
     inner_loops = [
         o for o in tree.enclosing_loops(block) if o == loop or loop in tree.ancestors(o)
     ]
-    legality.check_start_contained(block, inner_loops, "blockize")
+    if tree.init_of(block) is not None:
+        legality.check_start_contained(block, inner_loops, "blockize")
+        dependences.check_start_hoisted(block, inner_loops, "blockize")
     division = _divide(block, inner_loops, indices, keep_units=preserve_unit_iters)
     name = f"{tree.block_name(block)}_o"
     outer = _outer_block(loop, block, division, name, indices)

@@ -41,7 +41,6 @@ __all__ = [
     "place_before",
     "place_behind",
     "read_element",
-    "reads_what_is_written",
     "run_within",
     "size_dtype",
     "statement_point",
@@ -226,27 +225,16 @@ def _check_reads_copied(
     indices: Indices,
 ) -> None:
     """Refuse reads of values from before the scope, where what is written is copied."""
-    if not reads_what_is_written(place, reader, writer, buffer, indices):
+    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
+    copied = _box_at(place, writer, buffer, indices, writes_only=True)
+    read = _box_at(place, reader, buffer, indices)
+    pairs = zip(read, copied, strict=True)
+    if not all(legality.is_inside(r, c, limits, tops) for r, c in pairs):
         raise ScheduleError(
             f"cache_read: {tree.describe(reader)} may read elements of "
             f"`{accesses.buffer_name(buffer)}` that {tree.describe(writer)} does not "
             "write, or not yet: expected it to read what is copied"
         )
-
-
-def reads_what_is_written(
-    place: ir.Operation,
-    reader: ir.Operation,
-    writer: ir.Operation,
-    buffer: ir.Value,
-    indices: Indices,
-) -> bool:
-    """Whether a block surely reads no more, at a step of a place, than another writes."""
-    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
-    made = _box_at(place, writer, buffer, indices, writes_only=True)
-    read = _box_at(place, reader, buffer, indices)
-    pairs = zip(read, made, strict=True)
-    return all(legality.is_inside(r, m, limits, tops) for r, m in pairs)
 
 
 def place_before(

@@ -11,7 +11,15 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    affine,
+    dependences,
+    edit,
+    legality,
+    regions,
+    tree,
+)
 from relax_mlir.tir.schedule.axis_conditions import (
     at_axes,
     axis_bounds,
@@ -19,7 +27,6 @@ from relax_mlir.tir.schedule.axis_conditions import (
 )
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
-from relax_mlir.tir.schedule.overwrites import check_not_overwritten
 from relax_mlir.tir.schedule.predicates import (
     is_never_negative,
     set_predicate,
@@ -101,9 +108,13 @@ def _check(move: _Move) -> None:
             f"{where}: {tree.describe(loop)} is an ancestor of block "
             f"`{tree.block_name(block)}`: expected a loop that is not around it"
         )
-    if not move.is_reverse:
+    dependences.check_unconditional(block, where)
+    if move.is_reverse:
+        around = [*tree.enclosing_loops(loop), loop]
+        dependences.check_computed_earlier(block, around, where)
+    else:
         legality.check_not_output(block, where)
-        check_not_overwritten(block, where)
+        dependences.check_computed_later(block, where)
     legality.check_self_contained(block, where)
     legality.check_reduces_inside(block, where)
     legality.check_axis_starts(block, where, may_be_above_0=True)

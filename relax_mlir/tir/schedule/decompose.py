@@ -11,8 +11,14 @@ from relax_mlir import rewriting
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, edit, legality, predicates, tree
-from relax_mlir.tir.schedule.cache import reads_what_is_written
+from relax_mlir.tir.schedule import (
+    accesses,
+    dependences,
+    edit,
+    legality,
+    predicates,
+    tree,
+)
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, mentions
 from relax_mlir.tir.schedule.state import (
@@ -39,7 +45,7 @@ def decompose_reduction(
     legality.check_reduction(block, where)
     _check_above_reduction(block, loop, around)
     legality.check_start_contained(block, around[around.index(loop) :], where)
-    _check_start_unseen(block, loop)
+    dependences.check_start_hoisted(block, around[around.index(loop) :], where)
     _check_start_known(block, loop)
     with state.change(block) as indices:
         made = _start_block(block, around[around.index(loop) :], indices)
@@ -73,27 +79,6 @@ def _check_above_reduction(
                 f"{tree.describe(block)}: expected loops of its axes from "
                 f"{tree.describe(loop)} on"
             )
-
-
-def _check_start_unseen(block: ir.Operation, loop: ir.Operation) -> None:
-    """Refuse to set start values in front of who reads what was there before them."""
-    blocks, indices = tree.blocks_below(loop), Indices()
-    for number, reader in enumerate(blocks):
-        if reader == block:
-            continue
-        held = {reader, *tree.ancestors(reader)}
-        place = next(o for o in reversed(tree.enclosing_loops(block)) if o in held)
-        for buffer in accesses.buffers_written(block):
-            if buffer in accesses.buffers_read(reader) and (
-                number < blocks.index(block)
-                or not reads_what_is_written(place, reader, block, buffer, indices)
-            ):
-                raise ScheduleError(
-                    f"decompose_reduction: {tree.describe(reader)} may read "
-                    f"`{accesses.buffer_name(buffer)}` before {tree.describe(block)} sets "
-                    f"it to its start value: expected no such block in "
-                    f"{tree.describe(loop)}"
-                )
 
 
 def _check_start_known(block: ir.Operation, loop: ir.Operation) -> None:

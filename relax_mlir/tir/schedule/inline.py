@@ -16,6 +16,7 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.tir.schedule import (
     accesses,
     affine,
+    dependences,
     edit,
     legality,
     predicates,
@@ -29,7 +30,6 @@ from relax_mlir.tir.schedule.indices import (
     replaced,
     simplify,
 )
-from relax_mlir.tir.schedule.overwrites import check_not_overwritten
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
 from relax_mlir.traversal import only_store, own_operations
@@ -135,8 +135,8 @@ def check_inline(block: ir.Operation) -> tuple[_Statement, dict[ir.Value, int]]:
         )
     legality.check_not_output(block, where)
     _check_plain_access(block, written[0], where)
-    legality.check_keeps_order(block, accesses.consumers_of(block), where)
-    check_not_overwritten(block, where)
+    dependences.check_keeps_order(block, accesses.consumers_of(block), where)
+    dependences.check_computed_later(block, where)
     legality.check_self_contained(block, where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
@@ -242,7 +242,10 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     buffer = loads[0].operands[0]
     _check_plain_access(block, buffer, where)
     _check_only_reads(loads, buffer, where)
-    legality.check_keeps_order(block, [block], where)
+    dependences.check_keeps_order(block, [block], where)
+    dependences.check_unconditional(block, where)
+    around = tree.enclosing_loops(producer)
+    dependences.check_computed_earlier(block, around, where)
     legality.check_self_contained(block, where)
     target = _only_store(producer, where)
     with state.change(block) as indices:

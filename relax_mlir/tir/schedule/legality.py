@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dim_bounds import bounds, is_known_le
+from relax_mlir.dialects.dim_bounds import bounds
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, predicates, regions, tree
-from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
+from relax_mlir.tir.schedule.indices import Indices, Limits, without_units
 from relax_mlir.tir.schedule.state import (
     extents_of,
     limits_at,
@@ -29,13 +29,11 @@ from relax_mlir.tir.schedule.state import (
 from relax_mlir.traversal import own_operations
 
 __all__ = [
-    "are_apart",
     "bottoms_at",
     "check_axis_sizes",
     "check_bound_in_scope",
     "check_complete",
     "check_complete_or_reduction",
-    "check_keeps_order",
     "check_not_output",
     "check_not_root",
     "check_outside_init",
@@ -44,7 +42,6 @@ __all__ = [
     "check_self_contained",
     "check_stage_pipeline",
     "check_start_contained",
-    "check_steps_apart",
     "has_affine_bindings",
     "is_complete",
     "is_inside",
@@ -453,7 +450,7 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
     blocks = accesses.scope_children(scope)
     written = [accesses.buffers_written(block) for block in blocks]
     for number, block in enumerate(blocks):
-        read = accesses.buffers_read(block)
+        read = accesses.buffers_read_with_conditions(block)
         for later, found in zip(
             blocks[number + 1 :], written[number + 1 :], strict=True
         ):
@@ -466,39 +463,6 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
                 )
     for buffer in accesses.own_buffers(scope):
         _check_covered(scope, buffer, where)
-
-
-def check_keeps_order(
-    block: ir.Operation, last: Sequence[ir.Operation], where: str
-) -> None:
-    """Refuse to compute a block somewhere else in its scope than where it stands.
-
-    Args:
-        last: the blocks up to which it is computed; itself if it moves forward.
-
-    Raises:
-        ScheduleError: another block reads, in front of it, what it writes; or writes,
-            behind it, what it reads.
-    """
-    scope = tree.scope_of(block)
-    blocks = accesses.scope_children(scope)
-    number = blocks.index(block)
-    read, written = accesses.buffers_read(block), accesses.buffers_written(block)
-    pairs = [(other, block, written) for other in blocks[:number]]
-    # In a loop, what stands behind the last one comes before its next step.
-    held = {op for b in last for op in tree.subtree(tree.child_of(scope, b))}
-    end = max((n for n, other in enumerate(blocks) if other in held), default=number)
-    behind = blocks[number + 1 : end + 1]
-    pairs += [(block, other, accesses.buffers_written(other)) for other in behind]
-    for first, second, changed in pairs:
-        found = read if first == block else accesses.buffers_read(first)
-        clash = [b for b in changed if b in found]
-        if clash:
-            raise ScheduleError(
-                f"{where}: {tree.describe(first)} reads "
-                f"`{accesses.buffer_name(clash[0])}` before {tree.describe(second)} writes "
-                f"it: expected that {tree.describe(block)} may be computed elsewhere"
-            )
 
 
 def _check_covered(scope: ir.Operation, buffer: ir.Value, where: str) -> None:
@@ -523,71 +487,12 @@ def _check_covered(scope: ir.Operation, buffer: ir.Value, where: str) -> None:
             )
 
 
-def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> None:
-    """Refuse loops one after the other that do not depend on one another step by step."""
-    indices = Indices()
-    first = [indices.symbol(loop_var(loop)) for loop in nests[0]]
-    touched: dict[ir.Value, list[tuple[int, bool, list[regions.Run]]]] = {}
-    for number, nest in enumerate(nests):
-        inside = set(tree.subtree(nest[-1])) - {nest[-1]}
-        own = [indices.symbol(loop_var(loop)) for loop in nest]
-        same: dict[str, Dim] = dict(zip(own, map(dims.symbol, first), strict=True))
-        for access in accesses.accesses_in(nest[-1]):
-            box = regions.region_of(access, indices, inside.__contains__)
-            moved = [
-                regions.Run(substitute(r.low, same), substitute(r.high, same))
-                for r in box
-            ]
-            touched.setdefault(access.buffer, []).append(
-                (number, access.is_write, moved)
-            )
-    found_extents = {
-        name: loop_bounds(indices, loop)[1]
-        for name, loop in zip(first, nests[0], strict=True)
-    }
-    steps = {name: extent for name, extent in found_extents.items() if extent != 1}
-    limits = limits_at(indices, nests[0][-1])
-    for buffer, found in touched.items():
-        is_shared = len({number for number, _, _ in found}) > 1
-        if not is_shared or not any(is_write for _, is_write, _ in found):
-            continue
-        (_, _, box), *others = found
-        if any(o != box for _, _, o in others) or not are_apart(box, steps, limits):
-            raise ScheduleError(
-                f"{where}: {tree.describe(nests[0][-1])} and those behind it share "
-                f"`{accesses.buffer_name(buffer)}`, and one writes it: expected that a "
-                "step touches elements of its own, the same in each of the loops"
-            )
-
-
 def is_inside(
     inner: regions.Run, outer: regions.Run, limits: Limits, tops: Mapping[str, Dim]
 ) -> bool:
     """Whether a run surely goes no further than another."""
     gaps = (inner.low - outer.low, outer.high - inner.high)
     return all(predicates.is_never_negative(g, limits, dict(tops)) for g in gaps)
-
-
-def are_apart(
-    box: Sequence[regions.Run], steps: Mapping[str, Dim], limits: Limits
-) -> bool:
-    """Whether the boxes of any two steps have no element in common."""
-    found: list[affine.Digit] = []
-    for run in box:
-        if not set(steps) & {*symbols_of(run.low), *symbols_of(run.high)}:
-            continue
-        digits = affine.digits_of(simplify(run.low, limits), steps)
-        if digits is None or not affine.are_separate(digits):
-            return False
-        width = simplify(run.high - run.low, limits)
-        if not all(is_known_le(width + 1, d.scale) for d in digits):
-            return False
-        found += digits
-    for name, extent in steps.items():
-        ordered = affine.chained([d for d in found if d.source == name], extent)
-        if not ordered or ordered[0].lower != 1:
-            return False
-    return True
 
 
 def _ends(box: Sequence[regions.Run] | None, number: int) -> tuple[Dim, Dim]:

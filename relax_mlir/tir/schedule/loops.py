@@ -14,9 +14,8 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import edit, legality, predicates, tree
+from relax_mlir.tir.schedule import dependences, edit, legality, predicates, tree
 from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.overwrites import check_any_order
 from relax_mlir.tir.schedule.refresh import refresh
 from relax_mlir.tir.schedule.state import ScheduleState, loop_bounds, loop_var
 from relax_mlir.traversal import own_operations
@@ -212,7 +211,7 @@ def reorder(state: ScheduleState, loops: Sequence[ir.Operation]) -> None:
     order = [next(wanted) if loop in loops else loop for loop in chain]
     _check_reorder(chain, order)
     if order != chain:
-        check_any_order(chain, "reorder")
+        dependences.check_reordered(chain, order, "reorder")
     with state.change(chain[0]):
         _reorder(chain, order)
 
@@ -354,7 +353,7 @@ def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
     first = siblings.index(outermost[0])
     if siblings[first : first + len(outermost)] != outermost:
         raise ScheduleError("merge: expected loops one after the other, in order")
-    legality.check_steps_apart(nests, "merge")
+    dependences.check_fusion(nests, "merge")
     with state.change(outermost[0]) as indices:
         made: list[ir.Operation] = []
         place = edit.point_before(outermost[0])

@@ -11,7 +11,7 @@ from relax_mlir import rewriting
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.indexing import constant_of
-from relax_mlir.tir.schedule import accesses, edit, legality, tree
+from relax_mlir.tir.schedule import accesses, dependences, edit, legality, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.reductions import Part, match_reduction
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of
@@ -93,7 +93,7 @@ def _matched(reduction: ir.Operation, part: Part, block: ir.Operation) -> _Epilo
             f"what {tree.describe(reduction)} writes"
         )
     legality.check_not_output(reduction, _WHERE)
-    _check_nothing_between(reduction, block)
+    dependences.check_alone(reduction, block, _WHERE)
     if tree.guard_of(block) is not None:
         raise ScheduleError(f"{_WHERE}: {tree.describe(block)} has a predicate")
     listed = [op.operation for op in own_operations(tree.body(block))]
@@ -102,23 +102,6 @@ def _matched(reduction: ir.Operation, part: Part, block: ir.Operation) -> _Epilo
     if len(loads) != 1 or store is None or loads[0] not in listed:
         raise _unmatched(block)
     return _classified(block, loads[0], store.operation)
-
-
-def _check_nothing_between(reduction: ir.Operation, block: ir.Operation) -> None:
-    """Refuse blocks that write what the epilogue reads, or use what it writes, too late."""
-    siblings = accesses.scope_children(tree.scope_of(block))
-    first, last = siblings.index(reduction), siblings.index(block)
-    read, written = accesses.buffers_read(block), accesses.buffers_written(block)
-    for other in siblings[first + 1 : last]:
-        made, used = accesses.buffers_written(other), accesses.buffers_read(other)
-        clash = [b for b in made if b in (*read, *written)]
-        clash += [b for b in used if b in written]
-        if clash:
-            raise ScheduleError(
-                f"{_WHERE}: {tree.describe(other)} stands between "
-                f"{tree.describe(reduction)} and {tree.describe(block)}, and uses "
-                f"`{accesses.buffer_name(clash[0])}`, too"
-            )
 
 
 def _classified(

@@ -131,13 +131,14 @@ def region_of(
         relaxes: whether to do so also for a loop that is not inside.
     """
     shape = accesses.buffer_shape(access.buffer)
-    if access.is_opaque:
-        return [Run(0, size - 1) for size in shape]
+    op, runs = _own_box(access, indices)
     runs = [
-        Run(0, size - 1) if _is_from_memory(dim, indices) else Run(dim, dim)
-        for dim, size in zip(access.indices(indices), shape, strict=True)
+        Run(0, size - 1)
+        if _is_from_memory(run.low, indices) or _is_from_memory(run.high, indices)
+        else run
+        for run, size in zip(runs, shape, strict=True)
     ]
-    for around in tree.ancestors(access.op):
+    for around in tree.ancestors(op):
         inside = is_inside(around)
         if tree.is_loop(around) and (inside or relaxes(around)):
             low, extent = loop_bounds(indices, around)
@@ -155,6 +156,40 @@ def region_of(
             values = axis_values(around, indices)
             runs = [r.mapped(lambda end, v=values: substitute(end, v)) for r in runs]
     return runs
+
+
+def _own_box(
+    access: accesses.Access, indices: Indices
+) -> tuple[ir.Operation, list[Run]]:
+    """What an access touches, and the operation that says so."""
+    if not access.is_opaque:
+        return access.op, [Run(dim, dim) for dim in access.indices(indices)]
+    view = next(
+        (
+            v.owner.operation
+            for v in access.op.operands
+            if not isinstance(v.owner, ir.Block) and v.owner.name == "memref.subview"
+        ),
+        None,
+    )
+    if view is None or view.operands[0] != access.buffer:
+        shape = accesses.buffer_shape(access.buffer)
+        return access.op, [Run(0, size - 1) for size in shape]
+    return view, view_box(view, indices)
+
+
+def view_box(view: ir.Operation, indices: Indices) -> list[Run]:
+    """The box that a ``memref.subview`` is of what it is taken of."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    operands = iter(list(view.operands)[1:])
+    offsets, sizes = (
+        [
+            indices.of(next(operands)) if number == dynamic else number
+            for number in ir.DenseI64ArrayAttr(view.attributes[name])
+        ]
+        for name in ("static_offsets", "static_sizes")
+    )
+    return [Run(low, low + size - 1) for low, size in zip(offsets, sizes, strict=True)]
 
 
 def _is_from_memory(dim: Dim, indices: Indices) -> bool:

@@ -13,6 +13,7 @@ from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import (
     accesses,
+    dependences,
     edit,
     legality,
     predicates,
@@ -66,10 +67,12 @@ def check(block: ir.Operation, loop: ir.Operation) -> None:
     legality.check_not_root(block, _WHERE)
     legality.check_axis_starts(block, _WHERE)
     legality.check_complete(block, _WHERE)
-    if loop not in tree.enclosing_loops(block):
+    around = tree.enclosing_loops(block)
+    if loop not in around:
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(loop)} is not around {tree.describe(block)}"
         )
+    dependences.check_start_hoisted(block, around[around.index(loop) :], _WHERE)
     _matched(block, Indices())
 
 

@@ -6,14 +6,13 @@ its value from before, which a cache has not got.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 from mlir import ir
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, legality, regions, tree
@@ -116,14 +115,8 @@ def _writes_product(
     used = {name for value in values for name in symbols_of(value)} - extents.keys()
     if any(not isinstance(indices.values[name].owner, ir.Block) for name in used):
         return False  # an index is loaded, or chosen
-    rising = [-v if _falls(v, extents) else v for v in values]
+    rising = [-v if affine.is_falling(v, extents) else v for v in values]
     return affine.is_affine(rising, extents, limits_at(indices, access.op))
-
-
-def _falls(value: Dim, extents: Mapping[str, Dim]) -> bool:
-    """Whether an index counts down with the variables that it depends on."""
-    moving = terms_of(affine.sum_of_loops(value, extents))
-    return bool(moving) and all(by < 0 for _, by in moving)
 
 
 def _moved(values: Sequence[Dim], starts: dict[str, Dim]) -> list[Dim]:

@@ -1,0 +1,691 @@
+"""Primitives refuse what loops carry between blocks, and within one; and nothing else."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+from collections.abc import Callable
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import from_source
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir import Schedule
+from tests.schedule.apply import check_schedule
+
+Steps = Callable[[Schedule], object]
+
+
+def _parallel(name: str, number: int = 0) -> Steps:
+    return lambda s: s.parallel(s.get_loops(name)[number])
+
+
+def _bind(name: str, thread: str, number: int = 0) -> Steps:
+    return lambda s: s.bind(s.get_loops(name)[number], thread)
+
+
+def _reverse(name: str) -> Steps:
+    return lambda s: s.reorder(*s.get_loops(name)[::-1])
+
+
+def _split_and_reverse(name: str) -> Steps:
+    return lambda s: s.reorder(*s.split(s.get_loops(name)[0], [2, None])[::-1])
+
+
+def _decompose(name: str, number: int = 0) -> Steps:
+    return lambda s: s.decompose_reduction(name, s.get_loops(name)[number])
+
+
+@T.prim_func
+def written_in_the_first_step(
+    X: T.Buffer((6,), "float32"), C: T.Buffer((4, 6), "float32")
+):
+    A = T.alloc_buffer((6,))
+    for i in range(4):
+        for j in range(6):
+            with T.block("A"):
+                vj = T.axis.spatial(6, j)
+                T.where(i < 1)
+                A[vj] = X[vj]
+        for j in range(6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj]
+
+
+@T.prim_func
+def written_with_gaps(X: T.Buffer((6,), "float32"), C: T.Buffer((4, 3), "float32")):
+    A = T.alloc_buffer((12,))
+    for i in range(4):
+        for j in range(3):
+            with T.block("A"):
+                vj = T.axis.spatial(3, j)
+                A[vj * 2] = X[vj]
+        for j in range(3):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj + 1]
+
+
+@T.prim_func
+def start_of_the_one_before(
+    A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")
+):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0))
+            C[vi] = C[vi] + A[vi, vk]
+
+
+@T.prim_func
+def product_with_the_one_before(
+    A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")
+):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(1)
+            C[vi] = C[vi] + A[vi, vk] * T.if_then_else(vi > 0, C[vi - 1], T.float32(1))
+
+
+@T.prim_func
+def moved_in_place(X: T.Buffer((9,), "float32")):
+    for i in range(8):
+        with T.block("X"):
+            vi = T.axis.spatial(8, i)
+            X[vi] = X[vi + 1] + 1.0
+
+
+@T.prim_func
+def last_of_diagonals(X: T.Buffer((5, 4), "float32"), C: T.Buffer((8,), "float32")):
+    for i, j in T.grid(5, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi + vj] = X[vi, vj]
+
+
+@T.prim_func
+def last_of_rows(X: T.Buffer((5, 4), "float32"), C: T.Buffer((4,), "float32")):
+    for i, j in T.grid(5, 4):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vj] = X[vi, vj]
+
+
+@T.prim_func
+def written_in_the_next_step(
+    X: T.Buffer((8,), "float32"),
+    B: T.Buffer((9,), "float32"),
+    C: T.Buffer((8,), "float32"),
+):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = X[vi]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi + 1]
+
+
+@T.prim_func
+def sums_of_one_buffer_in_rounds(
+    X: T.Buffer((4, 3), "float32"), C: T.Buffer((5, 3), "float32")
+):
+    S = T.alloc_buffer((3,))
+    for k in range(4):
+        for i in range(5):
+            for j in range(3):
+                with T.block("S"):
+                    vj, vk = T.axis.remap("SR", [j, k])
+                    with T.init():
+                        S[vj] = 0.0
+                    S[vj] = S[vj] + X[vk, vj]
+            for j in range(3):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    C[vi, vj] = S[vj]
+
+
+@T.prim_func
+def both_ways(X: T.Buffer((4,), "float32"), C: T.Buffer((3, 4, 4), "float32")):
+    A = T.alloc_buffer((4, 4))
+    for t in range(3):
+        for i, j in T.grid(4, 4):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = X[vi]
+                A[vj, vi] = X[vj] * 2.0
+        for i, j in T.grid(4, 4):
+            with T.block("C"):
+                vt, vi, vj = T.axis.remap("SSS", [t, i, j])
+                C[vt, vi, vj] = A[vi, vj]
+
+
+_CONDITION = """
+@T.prim_func
+def main(X: T.Buffer((8,), "float32"), Z: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(8):
+        {condition}
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = X[vi] * 2.0
+        with T.block("Z"):
+            vi = T.axis.spatial(8, i)
+            Z[7 - vi] = 1.0
+"""
+decided_by_steps = from_source(_CONDITION.format(condition="if Z[i] > 0.0:"))
+decided_by_none = from_source(_CONDITION.format(condition="if X[i] > 0.0:"))
+
+
+@pytest.mark.parametrize(
+    ("before", "apply"),
+    [
+        (written_in_the_first_step, _parallel("C")),
+        (written_in_the_first_step, _bind("C", "blockIdx.x")),
+        (written_with_gaps, _parallel("C")),
+        (start_of_the_one_before, _parallel("C")),
+        (start_of_the_one_before, _bind("C", "threadIdx.x")),
+        (start_of_the_one_before, _reverse("C")),
+        (product_with_the_one_before, _parallel("C")),
+        (product_with_the_one_before, _reverse("C")),
+        (moved_in_place, _split_and_reverse("X")),
+        (last_of_diagonals, _reverse("C")),
+        (last_of_diagonals, _parallel("C")),
+        (last_of_rows, _parallel("C")),
+        (last_of_rows, lambda s: s.vectorize(s.get_loops("C")[0])),
+        (written_in_the_next_step, _bind("B", "threadIdx.x")),
+        (written_in_the_next_step, _parallel("B")),
+        (sums_of_one_buffer_in_rounds, _parallel("S", 1)),
+        (both_ways, _parallel("A")),
+        (decided_by_steps, _parallel("C")),
+        (decided_by_steps, _split_and_reverse("C")),
+        (decided_by_steps, _split_and_reverse("Z")),
+    ],
+)
+def test_loops_that_carry_a_dependence_keep_the_order_of_their_steps(before, apply):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match=r"in another step of loop `\w+`: expected"):
+        apply(schedule)
+
+
+@T.prim_func
+def halves_in_turn(X: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i, j in T.grid(2, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vj] = X[vj] * T.Cast("float32", vi)
+
+
+@T.prim_func
+def doubled_in_place(X: T.Buffer((4, 6), "float32")):
+    for i, j in T.grid(4, 6):
+        with T.block("X"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            X[vi, vj] = X[vi, vj] * 2.0
+
+
+@T.prim_func
+def mirrored(X: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, 5 - vj] = X[vi, vj]
+
+
+@T.prim_func
+def rows_of_steps(X: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    A = T.alloc_buffer((4, 6))
+    for i in range(4):
+        for j in range(6):
+            with T.block("A"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                A[vi, vj] = X[vi, vj]
+        for j in range(6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vi, 5 - vj]
+
+
+@T.prim_func
+def tiles_that_overlap(X: T.Buffer((10,), "float32"), C: T.Buffer((8,), "float32")):
+    A = T.alloc_buffer((10,))
+    for i in range(3):
+        for j in range(5):
+            with T.block("A"):
+                vi = T.axis.spatial(10, i * 3 + j)
+                T.where(i * 3 + j < 10)
+                A[vi] = X[vi]
+        for j in range(3):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i * 3 + j)
+                T.where(i * 3 + j < 8)
+                C[vi] = A[vi] + A[vi + 2]
+
+
+@T.prim_func
+def element_of_a_thread(X: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    A = T.alloc_buffer((1,), scope="local")
+    for i in range(8):
+        with T.block("A"):
+            vi = T.axis.spatial(8, i)
+            A[0] = X[vi]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = A[0] * 2.0
+
+
+def _fuse_and_split(schedule):
+    loop = schedule.fuse(*schedule.get_loops("C"))
+    outer, inner = schedule.split(loop, [None, 5])
+    schedule.bind(outer, "blockIdx.x")
+    schedule.bind(inner, "threadIdx.x")
+
+
+@pytest.mark.parametrize(
+    ("before", "apply"),
+    [
+        (halves_in_turn, _reverse("C")),
+        (halves_in_turn, _parallel("C", 1)),
+        (doubled_in_place, _reverse("X")),
+        (mirrored, _fuse_and_split),
+        (rows_of_steps, _parallel("C")),
+        (rows_of_steps, _bind("C", "threadIdx.x")),
+        (tiles_that_overlap, _parallel("C")),
+        (tiles_that_overlap, _bind("C", "threadIdx.x")),
+        (element_of_a_thread, _bind("C", "threadIdx.x")),
+        (decided_by_none, _parallel("C")),
+    ],
+)
+def test_steps_with_elements_of_their_own_take_any_order(before, apply):
+    schedule = Schedule(before)
+
+    apply(schedule)
+
+    check_schedule(schedule, before)
+
+
+def test_elements_that_blocks_share_are_not_those_of_a_thread():
+    schedule = Schedule(element_of_a_thread)
+
+    with pytest.raises(
+        ScheduleError, match="`A` that block `A` writes in another step"
+    ):
+        schedule.bind(schedule.get_loops("C")[0], "blockIdx.x")
+
+
+# Blocks that are computed elsewhere.
+
+
+@T.prim_func
+def behind_by_one(X: T.Buffer((4, 8), "float32"), C: T.Buffer((8,), "float32")):
+    A = T.alloc_buffer((8,))
+    B = T.alloc_buffer((8,))
+    for t in range(4):
+        for i in range(8):
+            with T.block("A"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                A[vi] = X[vt, vi]
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = T.if_then_else(vi < 7, A[vi + 1], T.float32(0)) * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def mirrored_in_rounds(X: T.Buffer((4, 8), "float32"), C: T.Buffer((8,), "float32")):
+    A = T.alloc_buffer((8,))
+    B = T.alloc_buffer((8,))
+    for t in range(4):
+        for i in range(8):
+            with T.block("A"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                A[vi] = X[vt, vi]
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[7 - vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def of_the_round_before(X: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    A = T.alloc_buffer((8,))
+    B = T.alloc_buffer((9,))
+    for i in range(8):
+        with T.block("Z"):
+            vi = T.axis.spatial(8, i)
+            C[0, vi] = 0.0
+    for t in range(4):
+        for i in range(8):
+            with T.block("A"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                A[vi] = X[vt, vi]
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * 2.0
+            with T.block("C"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                C[vt, vi] = T.if_then_else(vt > 0 and vi < 7, B[vi + 1], T.float32(0))
+
+
+@T.prim_func
+def of_the_same_round(X: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    A = T.alloc_buffer((8,))
+    B = T.alloc_buffer((8,))
+    for t in range(4):
+        for i in range(8):
+            with T.block("A"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                A[vi] = X[vt, vi]
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[7 - vi] * 2.0
+        for i in range(8):
+            with T.block("C"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                C[vt, vi] = B[vi]
+
+
+@T.prim_func
+def read_before_it_is_written(
+    A: T.Buffer((8,), "float32"),
+    C: T.Buffer((9,), "float32"),
+    D: T.Buffer((8,), "float32"),
+):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + 1.0
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = C[vi + 1]
+
+
+@T.prim_func
+def read_after_it_is_written(
+    A: T.Buffer((8,), "float32"),
+    C: T.Buffer((9,), "float32"),
+    D: T.Buffer((8,), "float32"),
+):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + 1.0
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = C[vi]
+
+
+_DECIDED = """
+@T.prim_func
+def main(X: T.Buffer((8,), "float32"), D: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = X[vi] * 2.0
+    for i in range(8):
+        if {decider}[i] > 0.0:
+            with T.block("D"):
+                vi = T.axis.spatial(8, i)
+                D[vi] = {value}
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+"""
+deciding = from_source(_DECIDED.format(decider="B", value="1.0"))
+deciding_later = from_source(_DECIDED.format(decider="C", value="1.0"))
+
+
+def _move_b(schedule):
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+
+
+def _move_into_the_same_round(schedule):
+    schedule.compute_at("B", schedule.get_loops("C")[1])
+
+
+def _move_c(schedule):
+    schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "apply", "message"),
+    [
+        (behind_by_one, lambda s: s.compute_inline("B"), "`A` may overwrite `A`"),
+        (mirrored_in_rounds, lambda s: s.compute_inline("B"), "`A` may overwrite `A`"),
+        (mirrored_in_rounds, _move_b, "`A` may overwrite `A`"),
+        (of_the_round_before, lambda s: s.compute_inline("B"), "may overwrite `A`"),
+        (
+            read_before_it_is_written,
+            lambda s: s.reverse_compute_inline("C"),
+            "`D` touches `C` in steps of loop `i` before block `C` does",
+        ),
+        (
+            read_before_it_is_written,
+            _move_c,
+            "`D` touches `C` in steps of loop `i` before block `C` does",
+        ),
+        (deciding, _move_b, "a condition or a bound reads `B`, which block `B` writes"),
+        (deciding_later, _move_c, "`D` reads `C` before block `C` writes it"),
+        (
+            deciding_later,
+            lambda s: s.reverse_compute_inline("C"),
+            "`D` reads `C` before block `C` writes it",
+        ),
+    ],
+)
+def test_blocks_stay_where_they_see_other_values_elsewhere(before, apply, message):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match=message):
+        apply(schedule)
+
+
+@pytest.mark.parametrize(
+    ("before", "apply"),
+    [
+        (of_the_same_round, lambda s: s.compute_inline("B")),
+        (of_the_same_round, _move_into_the_same_round),
+        (read_after_it_is_written, lambda s: s.reverse_compute_inline("C")),
+        (read_after_it_is_written, _move_c),
+        (deciding, lambda s: s.compute_inline("B")),
+    ],
+)
+def test_blocks_are_computed_elsewhere_where_nobody_sees_it(before, apply):
+    schedule = Schedule(before)
+
+    apply(schedule)
+
+    check_schedule(schedule, before)
+
+
+# Epilogues that a reduction applies.
+
+_EPILOGUE = """
+@T.prim_func
+def main(
+    A: T.Buffer((8, 4), "float32"), X: T.Buffer((8,), "float32"),
+    D: T.Buffer((9,), "float32"), G: T.Buffer((8,), "float32"),
+):
+    C = T.alloc_buffer((8,))
+    for i in range(8):
+        {before}
+        for k in range(4):
+            with T.block("C"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = 0.0
+                C[vi] = C[vi] + A[vi, vk] * {factor}
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = C[vi] + X[vi]
+        {behind}
+"""
+_READER = """with T.block("G"):
+            vi = T.axis.spatial(8, i)
+            G[vi] = D[vi + 1]"""
+
+
+def _epilogue(before=None, factor="2.0", behind=None):
+    text = _EPILOGUE
+    for name, statement in (("before", before), ("behind", behind)):
+        line = f"        {{{name}}}\n"
+        text = text if statement else text.replace(line, "")
+    return from_source(text.format(before=before, factor=factor, behind=behind))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"before": _READER},
+        {"factor": "D[vi]"},
+        {"factor": "D[vk]"},
+        {"behind": _READER},
+    ],
+)
+def test_an_epilogue_that_others_see_stays_behind(options):
+    schedule = Schedule(_epilogue(**options))
+
+    with pytest.raises(ScheduleError, match="is computed between block `C` and"):
+        schedule.fuse_reduction_epilogue("C", "D")
+
+
+def test_an_epilogue_that_nobody_sees_is_applied_at_once():
+    before = _epilogue()
+    schedule = Schedule(before)
+
+    schedule.fuse_reduction_epilogue("C", "D")
+
+    check_schedule(schedule, before)
+
+
+# Values that are written first.
+
+
+@T.prim_func
+def between_what_is_set(
+    A: T.Buffer((8, 2, 3), "float32"),
+    C: T.Buffer((16,), "float32"),
+    D: T.Buffer((2, 7), "float32"),
+):
+    for i in range(2):
+        for j, k in T.grid(8, 3):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    C[vj * 2 + vi] = 0.0
+                C[vj * 2 + vi] = C[vj * 2 + vi] + A[vj, vi, vk]
+        for j in range(7):
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                D[vi, vj] = C[vj * 2 + 1]
+
+
+@T.prim_func
+def sums_of_pairs(A: T.Buffer((8, 4), "float32"), C: T.Buffer((4,), "float32")):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi // 2] = 0.0
+            C[vi // 2] = C[vi // 2] + A[vi, vk]
+
+
+@T.prim_func
+def padded_and_mirrored(
+    X: T.Buffer((8,), "float32"),
+    C: T.Buffer((10,), "float32"),
+    G: T.Buffer((10,), "float32"),
+):
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = T.if_then_else(
+                vi >= 1 and vi < 9, X[vi - 1], T.float32(0), dtype="float32"
+            )
+        with T.block("G"):
+            vi = T.axis.spatial(10, i)
+            G[vi] = C[9 - vi]
+
+
+@T.prim_func
+def padded_pairs(X: T.Buffer((8,), "float32"), C: T.Buffer((5,), "float32")):
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi // 2] = T.if_then_else(
+                vi >= 1 and vi < 9, X[vi - 1], T.float32(0), dtype="float32"
+            )
+
+
+def _separate(schedule):
+    schedule.decompose_padding("C", schedule.get_loops("C")[0])
+
+
+@pytest.mark.parametrize(
+    ("before", "apply", "message"),
+    [
+        (start_of_the_one_before, _decompose("C"), "that it writes in another step"),
+        (
+            product_with_the_one_before,
+            _decompose("C"),
+            "that it writes in another step",
+        ),
+        (sums_of_pairs, _decompose("C"), "that it writes in another step"),
+        (
+            start_of_the_one_before,
+            lambda s: s.blockize(s.get_loops("C")[0]),
+            "that it writes in another step",
+        ),
+        (
+            between_what_is_set,
+            _decompose("C"),
+            "`D` may read `C` before block `C` sets",
+        ),
+        (padded_and_mirrored, _separate, "`G` may read `C` before block `C` sets"),
+        (padded_pairs, _separate, "that it writes in another step"),
+    ],
+)
+def test_values_that_are_written_first_are_not_seen(before, apply, message):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match=message):
+        apply(schedule)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        _decompose("C", 1),
+        lambda s: s.blockize(s.get_loops("C")[1]),
+    ],
+)
+def test_start_values_stay_in_the_step_of_their_element(apply):
+    schedule = Schedule(start_of_the_one_before)
+
+    apply(schedule)
+
+    check_schedule(schedule, start_of_the_one_before)
