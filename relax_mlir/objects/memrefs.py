@@ -15,26 +15,59 @@ from relax_mlir.objects.buffer import Buffer, BufferRegion
 from relax_mlir.objects.term_writer import TermWriter
 
 __all__ = [
+    "VIEWS",
     "buffer_marks",
     "check_part",
     "matched_part",
     "memref_type",
+    "parts_of",
     "replace_buffer",
     "retype_view",
     "retype_views",
     "whole_buffer",
 ]
 
+VIEWS = frozenset({"memref.subview", "memref.reinterpret_cast", "memref.cast"})
 _ANY = ir.ShapedType.get_dynamic_size()
 
 
 def whole_buffer(value: ir.Value) -> ir.Value:
-    """The buffer that a box, or a box of a box, is a part of; a whole buffer itself."""
-    owner = value.owner
-    while not isinstance(owner, ir.Block) and owner.name == "memref.subview":
-        value = owner.operands[0]
-        owner = value.owner
+    """The buffer in whose memory another one lies: a box of it, or one at its address.
+
+    A buffer with memory of its own is itself.
+    """
+    source = _source(value)
+    while source is not None:
+        value, source = source, _source(source)
     return value
+
+
+def _source(value: ir.Value) -> ir.Value | None:
+    """What a buffer is a view of, if it is one."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in (*VIEWS, "tir.decl_buffer"):
+        return None
+    source = owner.operands[0]
+    if owner.name in VIEWS:
+        return source
+    pointer = source.owner
+    is_address = not isinstance(pointer, ir.Block) and pointer.name == "tir.address"
+    return pointer.operands[0] if is_address else None
+
+
+def parts_of(buffer: ir.Value) -> list[ir.Value]:
+    """A buffer, and all that lie in its memory as boxes of it or at its address."""
+    found = [buffer]
+    for use in buffer.uses:
+        owner = use.owner.operation
+        if owner.name in VIEWS:
+            found += parts_of(owner.results[0])
+        elif owner.name == "tir.address":
+            declared = [u.owner.operation for u in owner.results[0].uses]
+            for op in declared:
+                if op.name == "tir.decl_buffer":
+                    found += parts_of(op.results[0])
+    return found
 
 
 def memref_type(buffer: Buffer) -> ir.MemRefType:

@@ -16,7 +16,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.memrefs import buffer_marks, memref_type
+from relax_mlir.objects.memrefs import buffer_marks, memref_type, parts_of
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
@@ -180,29 +180,13 @@ def _describe_scalar(var: Var) -> dict[str, ir.Attribute]:
 def _written(buffers: Sequence[ir.Value]) -> int:
     """How many buffers there are from the first on that the program writes."""
     for number, buffer in enumerate(buffers):
-        if any(map(_is_write, _accesses(buffer))):
+        uses = [use.owner.operation for part in parts_of(buffer) for use in part.uses]
+        if any(map(_may_write, uses)):
             return len(buffers) - number
     return 0
 
 
-def _accesses(buffer: ir.Value) -> list[ir.Operation]:
-    """What uses a buffer, or a box of it."""
-    found: list[ir.Operation] = []
-    for use in buffer.uses:
-        owner = use.owner.operation
-        if owner.name in ("memref.subview", "tir.decl_buffer"):
-            found += _accesses(owner.results[0])
-        else:
-            found.append(owner)
-    return found
-
-
-def _is_write(op: ir.Operation) -> bool:
+def _may_write(op: ir.Operation) -> bool:
     if op.name == "tir.address":
-        declared = [u.owner for u in op.results[0].uses]
-        if all(d.name == "tir.decl_buffer" for d in declared):
-            return any(_is_write(u) for d in declared for u in _accesses(d.results[0]))
-        return True
-    if op.name == "tir.vector_store":
-        return True
-    return op.name == "memref.store"
+        return any(u.owner.name != "tir.decl_buffer" for u in op.results[0].uses)
+    return op.name in ("memref.store", "tir.vector_store")

@@ -54,6 +54,14 @@ _CHOSEN = """
     %n = arith.negf %v : f32
     memref.store %n, %o[%c1] : memref<2xf32>
 """
+_BY_ITS_ADDRESS = """
+    %p = "tir.address"(%o) : (memref<2xf32>) -> !llvm.ptr
+    %q = "tir.decl_buffer"(%p) {shape = #relax.shape<["2"]>, tir.name = "q"}
+      : (!llvm.ptr) -> memref<2xf32>
+    %a = memref.load %o[%c0] : memref<2xf32>
+    memref.store %seven, %q[%c0] : memref<2xf32>
+    memref.store %a, %o[%c1] : memref<2xf32>
+"""
 _IN_ORDER = """
     %a = memref.load %o[%c0] : memref<2xf32>
     %n = arith.negf %a : f32
@@ -93,9 +101,10 @@ func.func private @work(%x: memref<2xf32>, %o: memref<2xf32>)
         (_LOOP, [6, 8]),
         (_CHOICE, [7, -3]),
         (_CHOSEN, [7, -3]),
+        (_BY_ITS_ADDRESS, [7, 3]),
         (_IN_ORDER, [-3, 5]),
     ],
-    ids=["swap", "loop", "choice", "chosen", "in order"],
+    ids=["swap", "loop", "choice", "chosen", "by its address", "in order"],
 )
 def test_a_script_reads_what_the_program_read(body: str, expected: list[int]) -> None:
     module = _module(body)

@@ -1,7 +1,10 @@
 """What is known of the statements of a module that is scheduled."""
 
-# ruff: noqa: N803  scripts name buffers in capitals
+# ruff: noqa: N803, N806  scripts name buffers in capitals
 
+import pytest
+
+from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule, ScheduleState, analysis
 from relax_mlir.tir.schedule.block_scope import DepKind
@@ -46,6 +49,36 @@ def test_statements_of_other_programs_stand_for_nothing():
     state = ScheduleState(scale_shift)
 
     assert state.get_sref(matmul_relu.body.block) is None
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 4)])
+def test_programs_with_two_buffers_in_one_memory_are_not_changed(shape):
+    @T.prim_func
+    def program(X: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        A = T.alloc_buffer((8,))
+        Y = T.decl_buffer(shape, data=X.data)
+        for i in range(8):
+            with T.block("A"):
+                vi = T.axis.spatial(8, i)
+                A[vi] = X[vi] * 2.0
+        for i in range(8):
+            with T.block("Y"):
+                vi = T.axis.spatial(8, i)
+                if len(shape) == 1:
+                    Y[vi] = T.float32(0)
+                else:
+                    Y[vi // 4, vi % 4] = T.float32(0)
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = A[vi]
+
+    schedule = Schedule(program)
+
+    with pytest.raises(ScheduleError, match="`A` reads `X` before block `Y` writes it"):
+        schedule.compute_inline("A")
+    with pytest.raises(ScheduleError, match="buffer `Y` of `root` lies in the memory"):
+        schedule.cache_write("Y", 0, "global")
 
 
 def test_blocks_are_asked_about():

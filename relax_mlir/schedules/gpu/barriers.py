@@ -10,6 +10,7 @@ from mlir.dialects import gpu
 
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.rewriting import erase, walk
 from relax_mlir.schedules.emit import constant, op
 from relax_mlir.schedules.gpu.exchanges import exchanged_buffers
@@ -17,7 +18,6 @@ from relax_mlir.schedules.gpu.index_sums import STORES
 from relax_mlir.schedules.gpu.thread_memory import (
     is_apart,
     is_shared,
-    root_of,
 )
 from relax_mlir.traversal import own_operations
 
@@ -126,7 +126,7 @@ class _Plan:
             for place, value in enumerate(inner.operation.operands):
                 if not isinstance(value.type, ir.MemRefType):
                     continue
-                root = root_of(value)
+                root = whole_buffer(value)
                 if is_shared(root) or root in self._exchanged:
                     is_target = STORES.get(inner.operation.name) == place
                     (touched.writes if is_target else touched.reads).add(root)
@@ -168,7 +168,9 @@ def _stored_apart(loop: ir.OpView) -> frozenset[ir.Value]:
     for operation in walk(loop):
         if operation.operation.name in STORES:
             place = STORES[operation.operation.name]
-            stores.setdefault(root_of(operation.operands[place]), []).append(operation)
+            stores.setdefault(whole_buffer(operation.operands[place]), []).append(
+                operation
+            )
     found = (b for b, s in stores.items() if len(s) == 1 and is_apart(s[0], loop))
     return frozenset(found)
 

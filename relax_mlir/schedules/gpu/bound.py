@@ -11,6 +11,7 @@ from mlir import ir
 from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.rewriting import clone, erase, is_read_once, replace, walk
 from relax_mlir.schedules.emit import Extent, less, maximum, op, static
 from relax_mlir.schedules.gpu.barriers import place_barriers
@@ -22,7 +23,6 @@ from relax_mlir.schedules.gpu.thread_memory import (
     is_private,
     is_shared,
     place_buffers,
-    root_of,
 )
 from relax_mlir.schedules.gpu.thread_sums import Threads, write_sum
 from relax_mlir.schedules.nest import Kernel, beyond_sizes
@@ -86,7 +86,7 @@ def _is_statement(operation: ir.OpView) -> bool:
     is_view = name.startswith("memref.") and any(
         isinstance(r.type, ir.MemRefType) for r in operation.results
     )
-    return not is_view or is_of_threads(root_of(operation.results[0]))
+    return not is_view or is_of_threads(whole_buffer(operation.results[0]))
 
 
 def _needed(operation: ir.OpView) -> Iterator[ir.Value]:
@@ -95,8 +95,8 @@ def _needed(operation: ir.OpView) -> Iterator[ir.Value]:
         for value in inner.operation.operands:
             if not isinstance(value.type, ir.MemRefType):
                 yield value
-            elif is_of_threads(root_of(value)):
-                yield root_of(value)
+            elif is_of_threads(whole_buffer(value)):
+                yield whole_buffer(value)
 
 
 @dataclass
@@ -252,7 +252,7 @@ def _let_one_store(
     around: Mapping[str, Extent],
 ) -> None:
     """Let the first thread store what no loop asks others to; each block, what is its own."""
-    root = root_of(store.operands[STORES[store.operation.name]])
+    root = whole_buffer(store.operands[STORES[store.operation.name]])
     if is_private(root):
         return
     for axis in _THREADS if is_shared(root) else (*_BLOCKS, *_THREADS):

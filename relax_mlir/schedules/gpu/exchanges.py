@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.rewriting import walk
 from relax_mlir.schedules.gpu.index_sums import (
     ACCESSES,
@@ -19,7 +20,7 @@ from relax_mlir.schedules.gpu.index_sums import (
     range_of_counter,
     span,
 )
-from relax_mlir.schedules.gpu.thread_memory import is_of_threads, root_of
+from relax_mlir.schedules.gpu.thread_memory import is_of_threads
 from relax_mlir.traversal import values_read
 
 __all__ = ["exchanged_buffers"]
@@ -67,11 +68,11 @@ def _uses(launch: ir.Block) -> dict[ir.Value, list[Access | None]]:
         name = operation.operation.name
         for place, value in enumerate(operation.operation.operands):
             is_buffer = isinstance(value.type, ir.MemRefType)
-            if not is_buffer or not _outlives(root_of(value)):
+            if not is_buffer or not _outlives(whole_buffer(value)):
                 continue
             if any(isinstance(r.type, ir.MemRefType) for r in operation.results):
                 continue  # a view: what it is used for counts
-            root = root_of(value)
+            root = whole_buffer(value)
             is_plain = name in ACCESSES and root == value
             uses.setdefault(root, []).append(
                 access_at(operation, place) if is_plain else None

@@ -8,6 +8,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.errors import PassError
+from relax_mlir.objects.memrefs import VIEWS, whole_buffer
 from relax_mlir.rewriting import erase, walk
 from relax_mlir.schedules.emit import index, op
 from relax_mlir.schedules.gpu.combinations import reaches
@@ -31,20 +32,7 @@ __all__ = [
     "is_private",
     "is_shared",
     "place_buffers",
-    "root_of",
 ]
-
-
-def root_of(buffer: ir.Value) -> ir.Value:
-    """The memory that a view is of."""
-    owner = buffer.owner
-    while not isinstance(owner, ir.Block) and owner.name in _VIEWS:
-        buffer = owner.operands[0]
-        owner = buffer.owner
-    return buffer
-
-
-_VIEWS = frozenset({"memref.subview", "memref.reinterpret_cast", "memref.cast"})
 
 
 def is_shared(buffer: ir.Value) -> bool:
@@ -78,7 +66,7 @@ def place_buffers(launch: ir.Block) -> None:
         for place, value in enumerate(operation.operation.operands):
             if not isinstance(value.type, ir.MemRefType):
                 continue
-            root = root_of(value)
+            root = whole_buffer(value)
             if isinstance(root.owner, ir.Block) or not is_of_threads(root):
                 continue
             found.setdefault(root, []).append((operation, place))
@@ -154,7 +142,7 @@ def _alloc(buffer: ir.Value, sizes: list[int]) -> ir.Value:
 
 def _spread_memory(operation: ir.OpView) -> None:
     """Let a view lie in the memory of what it is a view of."""
-    if operation.operation.name in _VIEWS:
+    if operation.operation.name in VIEWS:
         source = ir.MemRefType(operation.operands[0].type)
         result = operation.operation.results[0]
         own = ir.MemRefType(result.type)

@@ -12,6 +12,7 @@ from mlir import ir
 
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.errors import PassError
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.rewriting import clone, erase
 from relax_mlir.schedules.emit import Extent, add, index, less, multiply, op, static
 from relax_mlir.schedules.gpu.combinations import reaches, read_combination
@@ -19,7 +20,6 @@ from relax_mlir.schedules.gpu.launch import alloc_shared, if_less
 from relax_mlir.schedules.gpu.thread_memory import (
     is_private,
     is_shared,
-    root_of,
 )
 from relax_mlir.traversal import own_operations, values_read
 
@@ -264,7 +264,7 @@ class _Sum:
         """
         ids, most = self._threads.ids, self._threads.most
         unasked = [a for a in ids if a not in self._threads.around and most[a] != 1]
-        if is_shared(root_of(self._sum.buffers[0])):
+        if is_shared(whole_buffer(self._sum.buffers[0])):
             unasked = [a for a in unasked if a.startswith("threadIdx")]
         return [less(ids[a], 1) for a in unasked]
 
@@ -319,7 +319,7 @@ class _Sum:
                 self._sum.buffers, self._sum.indices, strict=True
             )
         ]
-        if not is_private(root_of(self._sum.buffers[0])):
+        if not is_private(whole_buffer(self._sum.buffers[0])):
             tests += [less(place, 1), *self._first_of_unasked()]
 
         def write() -> None:

@@ -14,10 +14,12 @@ from relax_mlir.dialects.dim_bounds import bounds
 from relax_mlir.dialects.dim_limits import Limits
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.intervals import Range
+from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.objects.memrefs import whole_buffer
 from relax_mlir.passes.tir.expand_loops import expand_loops
 from relax_mlir.tir.schedule import edit, tree
 from relax_mlir.tir.schedule.indices import Indices
@@ -177,6 +179,7 @@ class ScheduleState:
         """
         function = tree.function_of(op)
         name = ir.StringAttr(function.attributes["sym_name"]).value
+        _check_own_memory(function)
         paths = self._paths(function)
         backup = function.clone().operation
         try:
@@ -238,6 +241,25 @@ class ScheduleState:
                 break
             outer = around
         self.erase(outer)
+
+
+def _check_own_memory(function: ir.Operation) -> None:
+    """Refuse to change programs with buffers in the memory of others.
+
+    Raises:
+        ScheduleError: there is one, so that names of buffers do not tell what is written.
+    """
+    for op in tree.subtree(function):
+        if op.name != "tir.decl_buffer":
+            continue
+        sharing = [u for u in op.operands[0].uses if u.owner.name == op.name]
+        if whole_buffer(op.results[0]) != op.results[0] or len(sharing) > 1:
+            name = tree.string_attr(op, marks.NAME, "buffer")
+            raise ScheduleError(
+                f"schedule: buffer `{name}` of `{tree.block_name(function)}` lies in the "
+                "memory of another one (`T.decl_buffer(..., data=...)`): expected "
+                "buffers with memory of their own"
+            )
 
 
 def _stands_in(function: ir.Operation, op: ir.Operation | None) -> bool:
