@@ -12,6 +12,7 @@ import numpy as np
 
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import BufferLoad
+from relax_mlir.objects.stmt_functor import post_order_visit
 
 __all__ = ["Evaluation", "evaluate", "interpret"]
 
@@ -80,10 +81,13 @@ class _Translator:
 
     Args:
         typed: whether results are rounded to their types; otherwise all floats are f64.
+        backwards: whether loops whose steps may run at once go from the last step to the
+            first, but for those that threads combine values in.
     """
 
-    def __init__(self, typed: bool) -> None:
+    def __init__(self, typed: bool, backwards: bool = False) -> None:
         self.typed = typed
+        self.backwards = backwards
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[int, str] = {}
@@ -169,9 +173,14 @@ class _Translator:
                 self.statement(inner)
         elif isinstance(node, stmt.For):
             first, extent = (self.term(t, True) for t in (node.min, node.extent))
-            self.emit(
-                f"for {self.name(node.loop_var)} in range({first}, {first} + {extent}):"
-            )
+            steps = f"range({first}, {first} + {extent})"
+            head = f"for {self.name(node.loop_var)} in {{}}:"
+            if self.backwards and node.kind in _AT_ONCE and not _combines(node):
+                head = head.format(f"reversed({steps})")
+                if _waits(node):
+                    self._in_lockstep(node, node.body, head)
+                    return
+            self.emit(head.format(steps))
             self._inside(node.body)
         elif isinstance(node, stmt.BlockRealize):
             self._block(node)
@@ -188,6 +197,29 @@ class _Translator:
             assert isinstance(node, stmt.BufferStore), node
             value, place = self.term(node.value), self.place(node.indices)
             self.emit(f"{self.name(node.buffer)}[place({place})] = {value}")
+
+    def _in_lockstep(self, loop: Any, node: Any, head: str) -> None:
+        """All steps of a loop complete a statement before one begins the next."""
+        if isinstance(node, stmt.SeqStmt):
+            for inner in node.seq:
+                self._in_lockstep(loop, inner, head)
+            return
+        is_shared = isinstance(node, stmt.For) and not any(
+            t is loop.loop_var
+            for end in (node.min, node.extent)
+            for t in prim.post_order(end)
+        )
+        if is_shared and node.kind == stmt.ForKind.SERIAL:
+            first, extent = (self.term(t, True) for t in (node.min, node.extent))
+            self.emit(
+                f"for {self.name(node.loop_var)} in range({first}, {first} + {extent}):"
+            )
+            self.depth += 1
+            self._in_lockstep(loop, node.body, head)
+            self.depth -= 1
+            return
+        self.emit(head)
+        self._inside(node)
 
     def _inside(self, node: Any) -> None:
         self.depth += 1
@@ -239,6 +271,44 @@ class _Translator:
         )
 
 
+_AT_ONCE = (
+    stmt.ForKind.PARALLEL,
+    stmt.ForKind.VECTORIZED,
+    stmt.ForKind.THREAD_BINDING,
+)
+
+
+def _waits(loop: Any) -> bool:
+    """Whether the steps of a loop are threads that wait for each other, and share all memory."""
+    tag = loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
+    used: list[str] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, stmt.BufferStore):
+            used.append(node.buffer.scope())
+
+    post_order_visit(loop.body, look)
+    return tag.startswith("threadIdx") and "local" not in used
+
+
+def _combines(loop: Any) -> bool:
+    """Whether a reduce axis of a block depends on a loop."""
+    found: list[bool] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, stmt.BlockRealize):
+            found.extend(
+                any(t is loop.loop_var for t in prim.post_order(value))
+                for axis, value in zip(
+                    node.block.iter_vars, node.iter_values, strict=True
+                )
+                if axis.iter_type == prim.IterVar.CommReduce
+            )
+
+    post_order_visit(loop.body, look)
+    return any(found)
+
+
 def _place(*indices: int) -> tuple[int, ...]:
     assert all(i >= 0 for i in indices), indices
     return indices
@@ -248,8 +318,11 @@ def _view(
     array: np.ndarray, runs: Sequence[tuple[int, int]], shape: tuple[int, ...]
 ) -> np.ndarray:
     part = array[tuple(slice(low, low + extent) for low, extent in runs)]
-    if len(shape) != part.ndim:
-        part = part[tuple(slice(None) if n != 1 else 0 for n in part.shape)]
+    dropped, kept = part.ndim - len(shape), []
+    for size in part.shape:
+        kept.append(0 if dropped and size == 1 else slice(None))
+        dropped -= kept[-1] == 0
+    part = part[tuple(kept)]
     assert part.shape == shape, (part.shape, shape)
     return part
 
@@ -263,6 +336,7 @@ def interpret(
     *arrays: np.ndarray,
     sizes: Iterable[int] = (),
     typed: bool = True,
+    backwards: bool = False,
 ) -> Evaluation:
     """What a program computes of copies of arrays.
 
@@ -272,8 +346,9 @@ def interpret(
         sizes: its other parameters.
         typed: whether every operation has the type that it says; otherwise all buffers
             are f64.
+        backwards: whether loops whose steps may run at once begin with the last one.
     """
-    made = _Translator(typed)
+    made = _Translator(typed, backwards)
     rounding = _Rounding()
     values: dict[str, Any] = {}
     given, numbers = iter(arrays), iter(sizes)

@@ -190,6 +190,14 @@ decided_by_none = from_source(_CONDITION.format(condition="if X[i] > 0.0:"))
         (start_of_the_one_before, _reverse("C")),
         (product_with_the_one_before, _parallel("C")),
         (product_with_the_one_before, _reverse("C")),
+        (
+            start_of_the_one_before,
+            lambda s: s.transform_block_layout("C", lambda i, k: (k, i)),
+        ),
+        (
+            moved_in_place,
+            lambda s: s.transform_block_layout("X", lambda i: (i % 4, i // 4)),
+        ),
         (moved_in_place, _split_and_reverse("X")),
         (last_of_diagonals, _reverse("C")),
         (last_of_diagonals, _parallel("C")),
@@ -519,6 +527,72 @@ def test_blocks_are_computed_elsewhere_where_nobody_sees_it(before, apply):
     apply(schedule)
 
     check_schedule(schedule, before)
+
+
+@T.prim_func
+def of_one_round_each(
+    X: T.Buffer((4,), "float32"),
+    Y: T.Buffer((8,), "float32"),
+    C: T.Buffer((2, 4), "float32"),
+):
+    for t in range(2):
+        for i in range(4):
+            with T.block("Y"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                Y[vi * 2 + vt] = X[vi]
+        for i in range(4):
+            with T.block("C"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                C[vt, vi] = Y[vi * 2 + 1]
+
+
+def test_blocks_are_not_computed_again_of_other_values():
+    schedule = Schedule(of_one_round_each)
+
+    with pytest.raises(
+        ScheduleError, match="`Y` writes `Y` anew in each step of loop `t`"
+    ):
+        schedule.reverse_compute_at("C", schedule.get_loops("Y")[1])
+
+
+@T.prim_func
+def places_of_maxima(
+    X: T.Buffer((3, 8), "float32"),
+    P: T.Buffer((3,), "int32"),
+    M: T.Buffer((3,), "float32"),
+):
+    for i, k in T.grid(3, 8):
+        with T.block("M"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                P[vi] = -1
+                M[vi] = T.min_value("float32")
+            place: T.int32 = T.Select(M[vi] >= X[vi, vk], P[vi], vk)
+            top: T.float32 = T.Select(M[vi] >= X[vi, vk], M[vi], X[vi, vk])
+            P[vi] = place
+            M[vi] = top
+
+
+def test_the_first_of_equal_maxima_counts():
+    schedule = Schedule(places_of_maxima)
+    _, k = schedule.get_loops("M")
+    outer, inner = schedule.split(k, [2, None])
+
+    with pytest.raises(ScheduleError, match="that block `M` writes in another step"):
+        schedule.reorder(inner, outer)
+
+    schedule.bind(inner, "threadIdx.x")
+
+
+def test_conditions_read_elements_of_the_buffer_alone():
+    schedule = Schedule(decided_by_none)
+    (loop,) = schedule.get_loops("C")
+
+    with pytest.raises(ScheduleError, match=r"condition or a bound in .* reads `X`"):
+        schedule.split(loop, [3, None])
+
+    schedule.split(loop, [4, None])
+    check_schedule(schedule, decided_by_none)
 
 
 # Epilogues that a reduction applies.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ import ml_dtypes
 import numpy as np
 
 import relax_mlir
+from relax_mlir import IRModule
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.script import from_source
@@ -26,6 +28,7 @@ __all__ = ["Case", "Result", "Settings", "check", "draw", "draw_and_check"]
 
 _LEAST_APPLIED = 5
 _MOST_CALLS = 80
+_AT_ONCE = ("T.parallel", "T.vectorized", "T.thread_binding")
 _FLOATS = ("bfloat16", "float16", "float32", "float64")  # coarsest first
 
 
@@ -153,7 +156,9 @@ def _run(result: Result, program: Program, settings: Settings, apply: Any) -> Re
         stepper = Stepper(Schedule(parsed, seed=settings.seed))
         apply(stepper)
         _check_texts(stepper.schedule, parsed, settings)
-        result.outcome = _check_values(stepper.schedule, parsed, program, settings)
+        result.outcome = _check_values(
+            stepper.schedule, stepper.bound, parsed, program, settings
+        )
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         result.outcome = f"{type(error).__name__}: {' | '.join(lines)[:600]}"
@@ -223,14 +228,23 @@ def _check_texts(schedule: Schedule, before: Any, settings: Settings) -> None:
 
 
 def _check_values(
-    schedule: Schedule, before: Any, program: Program, settings: Settings
+    schedule: Schedule,
+    bound: Sequence[IRModule],
+    before: Any,  # Any: PrimFunc
+    program: Program,
+    settings: Settings,
 ) -> str:
-    """What the compiled program computes is what the first one means."""
+    """What the compiled program computes is what the first one means.
+
+    So does what it means where the steps of loops that may run at once run backwards, and
+    those of loops that were bound to threads.
+    """
     rng = np.random.default_rng(settings.seed)
     arrays = [_array(rng, p, settings.integers) for p in program.params]
     inputs = len(arrays) - program.outputs
     for array in arrays[inputs:]:
         array.fill(99)
+    given = [a.copy() for a in arrays]
     expected = interpret(before, *arrays)
     with guarded(settings.guards):
         compiled = relax_mlir.compile(
@@ -242,11 +256,28 @@ def _check_values(
     if program.decides and not expected.is_exact:
         return "unstable"
     limit = 0.0 if expected.is_exact else _tolerance(program, expected)
+    for mod in (schedule.mod, *bound):
+        script = mod.script()
+        if any(word in script for word in _AT_ONCE):
+            _check_backwards(mod["main"], given, program, expected, limit)
     for param, ours, theirs in zip(
         program.params, arrays, expected.arrays, strict=True
     ):
         _compare(param.name, ours, theirs, limit)
     return "ok"
+
+
+def _check_backwards(
+    scheduled: Any,  # Any: PrimFunc
+    given: Sequence[np.ndarray],
+    program: Program,
+    expected: Evaluation,
+    limit: float,
+) -> None:
+    found = interpret(scheduled, *given, backwards=True)
+    arrays = zip(program.params, found.arrays, expected.arrays, strict=True)
+    for param, ours, theirs in arrays:
+        _compare(f"{param.name} backwards", ours, theirs, limit)
 
 
 def _array(rng: np.random.Generator, param: Param, integers: bool) -> np.ndarray:

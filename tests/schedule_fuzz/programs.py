@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Param", "Program", "draw_program"]
+from tests.schedule_fuzz.dependent_stages import DEPENDENT_STAGES
+
+__all__ = ["Param", "Program", "Tensor", "Writer", "draw_program"]
 
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 _INTEGERS = ("int8", "uint8", "int32", "int64")
@@ -50,7 +52,9 @@ class Program:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class Tensor:
+    """A buffer of a program."""
+
     name: str
     shape: tuple[int | str, ...]
     dtype: str
@@ -62,21 +66,26 @@ class _Tensor:
 
 def draw_program(rng: random.Random) -> Program:
     """A program of one to four stages, each of which reads an earlier one."""
-    return _Writer(rng).program()
+    return Writer(rng).program()
 
 
-class _Writer:
-    """Writes the stages of one program."""
+class Writer:
+    """Writes the stages of one program.
+
+    Attributes:
+        partial: results that have elements which no stage writes; none reads them either.
+    """
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         kinds = ("float32",) * 4 + _FLOATS + _INTEGERS
         self.dtype = rng.choice(kinds)
         self.open_size = rng.choice((3, 5, 7, 8)) if rng.random() < 0.15 else None
-        self.inputs: list[_Tensor] = []
+        self.inputs: list[Tensor] = []
         self.limits: dict[str, int] = {}
-        self.made: list[_Tensor] = []
+        self.made: list[Tensor] = []
         self.read: set[str] = set()
+        self.partial: set[str] = set()
         self.lines: list[str] = []
         self.decides = False
 
@@ -111,21 +120,22 @@ class _Writer:
 
     def input(
         self, shape: Sequence[int | str], dtype: str, limit: int | None = None
-    ) -> _Tensor:
+    ) -> Tensor:
         """A new input."""
-        made = _Tensor(f"X{len(self.inputs)}", tuple(shape), dtype)
+        made = Tensor(f"X{len(self.inputs)}", tuple(shape), dtype)
         self.inputs.append(made)
         if limit is not None:
             self.limits[made.name] = limit
         return made
 
-    def source(self, *, least_rank: int = 0, most_rank: int = 4) -> _Tensor:
+    def source(self, *, least_rank: int = 0, most_rank: int = 4) -> Tensor:
         """What a stage reads: mostly the last result, else an older one or an input."""
         known = [
             t
             for t in (*self.made, *self.inputs)
             if least_rank <= t.rank <= most_rank
             and t.name not in self.limits
+            and t.name not in self.partial
             and t.dtype != "bool"
         ]
         last = self.made[-1:] if self.made and self.made[-1] in known else known
@@ -136,9 +146,9 @@ class _Writer:
         rank = self.rng.randint(max(1, least_rank), max(1, min(3, most_rank)))
         return self.input(self.shape(rank), self.dtype)
 
-    def result(self, shape: Sequence[int | str], dtype: str) -> _Tensor:
+    def result(self, shape: Sequence[int | str], dtype: str) -> Tensor:
         """A new result."""
-        made = _Tensor(f"Y{len(self.made)}", tuple(shape), dtype)
+        made = Tensor(f"Y{len(self.made)}", tuple(shape), dtype)
         self.made.append(made)
         return made
 
@@ -290,12 +300,12 @@ _OPERATIONS: tuple[Callable[[str, str], str], ...] = (
 )
 
 
-def _shape(tensor: _Tensor) -> str:
+def _shape(tensor: Tensor) -> str:
     sizes = "".join(f"{size}, " for size in tensor.shape)
     return f"({sizes.strip()})"
 
 
-def _at(tensor: _Tensor, indices: Sequence[str]) -> str:
+def _at(tensor: Tensor, indices: Sequence[str]) -> str:
     return f"{tensor.name}[{', '.join(indices) or '()'}]"
 
 
@@ -306,12 +316,16 @@ def _axes(count: int) -> list[str]:
 # stages
 
 
-def _elementwise(w: _Writer) -> None:
+def _elementwise(w: Writer) -> None:
     x = w.source()
     axes = _axes(x.rank)
     terms = [_at(x, axes)]
     if w.rng.random() < 0.4:
-        beside = [t for t in w.made if (t.shape, t.dtype) == (x.shape, x.dtype)]
+        beside = [
+            t
+            for t in w.made
+            if (t.shape, t.dtype) == (x.shape, x.dtype) and t.name not in w.partial
+        ]
         y = w.rng.choice(beside) if beside else w.input(x.shape, x.dtype)
         w.read.add(y.name)
         terms.append(_at(y, axes))
@@ -323,11 +337,11 @@ def _elementwise(w: _Writer) -> None:
     w.block(y.name, x.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
 
 
-def _bias(w: _Writer) -> None:
+def _bias(w: Writer) -> None:
     _add_bias(w, w.source(least_rank=1))
 
 
-def _add_bias(w: _Writer, x: _Tensor) -> None:
+def _add_bias(w: Writer, x: Tensor) -> None:
     bias = w.input(x.shape, x.dtype)
     axes = _axes(x.rank)
     y = w.result(x.shape, x.dtype)
@@ -335,7 +349,7 @@ def _add_bias(w: _Writer, x: _Tensor) -> None:
     w.block(y.name, x.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"], plain=True)
 
 
-def _cast(w: _Writer) -> None:
+def _cast(w: Writer) -> None:
     x = w.source(least_rank=1)
     wider = {
         "int8": "int32",
@@ -354,7 +368,7 @@ def _cast(w: _Writer) -> None:
     w.block(y.name, x.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
 
 
-def _mask(w: _Writer) -> None:
+def _mask(w: Writer) -> None:
     """A comparison into a buffer of truth values, and a choice by it."""
     w.decides = True
     x = w.source(least_rank=1)
@@ -367,7 +381,7 @@ def _mask(w: _Writer) -> None:
     w.block(y.name, x.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
 
 
-def _reduction(w: _Writer) -> None:
+def _reduction(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     summed = set(w.rng.sample(range(x.rank), w.rng.randint(1, min(2, x.rank))))
     axes = _axes(x.rank)
@@ -384,8 +398,8 @@ def _reduction(w: _Writer) -> None:
 
 
 def _reduce(
-    w: _Writer,
-    y: _Tensor,
+    w: Writer,
+    y: Tensor,
     extents: Sequence[int | str],
     kinds: str,
     start: str,
@@ -422,7 +436,7 @@ def _combiners(dtype: str) -> list[tuple[Callable[[str, str], str], str]]:
 _WIDE = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "float32"}
 
 
-def _sum_type(w: _Writer, dtype: str) -> str:
+def _sum_type(w: Writer, dtype: str) -> str:
     return _WIDE[dtype] if dtype in _WIDE and w.rng.random() < 0.6 else dtype
 
 
@@ -430,7 +444,7 @@ def _wide(term: str, dtype: str, wanted: str) -> str:
     return term if dtype == wanted else f'T.Cast("{wanted}", {term})'
 
 
-def _matmul(w: _Writer) -> None:
+def _matmul(w: Writer) -> None:
     x = w.source(least_rank=2, most_rank=3)
     *batch, rows, terms = x.shape
     columns = w.rng.choice((1, 2, 3, 4, 5, 8))
@@ -451,10 +465,11 @@ def _matmul(w: _Writer) -> None:
     _reduce(w, y, extents, kinds, f"T.{dtype}(0)", update, place)
 
 
-def _convolution(w: _Writer) -> None:
+def _convolution(w: Writer) -> None:
     """A convolution of rows, with strides and dilation."""
     channels, rows = w.rng.choice((1, 2, 3)), w.rng.choice((7, 8, 9, 12))
     known = [t for t in w.made[-1:] if t.rank == 2 and t.dtype != "bool"]
+    known = [t for t in known if t.name not in w.partial]
     known = [t for t in known if isinstance(t.shape[1], int) and t.shape[1] >= 4]
     x = known[0] if known else w.input((channels, rows), w.dtype)
     w.read.add(x.name)
@@ -480,7 +495,7 @@ def _convolution(w: _Writer) -> None:
     _reduce(w, y, extents, "SSRR", f"T.{dtype}(0)", update, place)
 
 
-def _padding(w: _Writer) -> None:
+def _padding(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     pads = [(w.rng.randint(0, 2), w.rng.randint(0, 2)) for _ in x.shape]
     if any(isinstance(size, str) for size in x.shape):
@@ -507,7 +522,7 @@ def _padding(w: _Writer) -> None:
     w.block(y.name, shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
 
 
-def _stencil(w: _Writer) -> None:
+def _stencil(w: Writer) -> None:
     """A sum of neighbours along the last axis."""
     x = w.source(least_rank=1, most_rank=3)
     if isinstance(x.shape[-1], str) or x.shape[-1] < 3:
@@ -515,7 +530,7 @@ def _stencil(w: _Writer) -> None:
     _add_neighbours(w, x)
 
 
-def _add_neighbours(w: _Writer, x: _Tensor) -> None:
+def _add_neighbours(w: Writer, x: Tensor) -> None:
     width = w.rng.choice((2, 3))
     last = w.number(x.shape[-1]) - width + 1
     axes = _axes(x.rank)
@@ -528,7 +543,7 @@ def _add_neighbours(w: _Writer, x: _Tensor) -> None:
     w.block(y.name, y.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
 
 
-def _stencil_of_result(w: _Writer) -> None:
+def _stencil_of_result(w: Writer) -> None:
     """A sum of neighbours of what is computed just before."""
     _elementwise(w)
     x = w.made[-1]
@@ -537,14 +552,14 @@ def _stencil_of_result(w: _Writer) -> None:
         _add_neighbours(w, x)
 
 
-def _biased_matmul(w: _Writer) -> None:
+def _biased_matmul(w: Writer) -> None:
     _matmul(w)
     x = w.made[-1]
     w.read.add(x.name)
     _add_bias(w, x)
 
 
-def _pooling(w: _Writer) -> None:
+def _pooling(w: Writer) -> None:
     """Maxima or sums of windows, padded inside of the block."""
     x = w.source(least_rank=1, most_rank=2)
     if isinstance(x.shape[-1], str):
@@ -562,7 +577,7 @@ def _pooling(w: _Writer) -> None:
     _reduce(w, y, [*x.shape, taps], kinds, start, update, target)
 
 
-def _permutation(w: _Writer) -> None:
+def _permutation(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     order = w.rng.sample(range(x.rank), x.rank)
     shape = [x.shape[n] for n in order]
@@ -582,7 +597,7 @@ def _permutation(w: _Writer) -> None:
         w.block(y.name, x.shape, "S" * x.rank, [f"{_at(y, target)} = {_at(x, axes)}"])
 
 
-def _reshape(w: _Writer) -> None:
+def _reshape(w: Writer) -> None:
     """Two axes become one."""
     x = w.source(least_rank=2, most_rank=3)
     if any(isinstance(size, str) for size in x.shape):
@@ -595,7 +610,7 @@ def _reshape(w: _Writer) -> None:
     w.block(y.name, y.shape, "S" * y.rank, body)
 
 
-def _scan(w: _Writer) -> None:
+def _scan(w: Writer) -> None:
     """Sums of all elements up to each."""
     x = w.source(least_rank=1, most_rank=2)
     axes = _axes(x.rank)
@@ -607,7 +622,7 @@ def _scan(w: _Writer) -> None:
     w.block(y.name, x.shape, kinds, [f"{_at(y, axes)} = {value}"], plain=True)
 
 
-def _argmax(w: _Writer) -> None:
+def _argmax(w: Writer) -> None:
     """The first of the greatest values, in whatever order they come."""
     w.decides = True
     x = w.source(least_rank=1, most_rank=2)
@@ -631,7 +646,7 @@ def _argmax(w: _Writer) -> None:
     w.block(value.name, x.shape, "S" * (x.rank - 1) + "R", body, plain=True)
 
 
-def _gather(w: _Writer) -> None:
+def _gather(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     count = w.rng.choice((3, 5, 8))
     indices = w.input(
@@ -646,7 +661,7 @@ def _gather(w: _Writer) -> None:
     w.block(y.name, y.shape, "S" * x.rank, body)
 
 
-def _concatenation(w: _Writer) -> None:
+def _concatenation(w: Writer) -> None:
     """Two blocks write parts of one buffer."""
     x = w.source(least_rank=1, most_rank=2)
     if isinstance(x.shape[0], str):
@@ -663,7 +678,7 @@ def _concatenation(w: _Writer) -> None:
     w.block(f"{y.name}_second", other.shape, kinds, [second])
 
 
-def _in_place(w: _Writer) -> None:
+def _in_place(w: Writer) -> None:
     """A buffer is changed where it is."""
     x = w.source(least_rank=1, most_rank=2)
     axes = _axes(x.rank)
@@ -674,7 +689,7 @@ def _in_place(w: _Writer) -> None:
     w.block(y.name, x.shape, kinds, [f"{_at(y, axes)} = {value}"])
 
 
-def _branches(w: _Writer) -> None:
+def _branches(w: Writer) -> None:
     """A block with branches inside."""
     x = w.source(least_rank=1, most_rank=2)
     axes = _axes(x.rank)
@@ -696,7 +711,7 @@ def _branches(w: _Writer) -> None:
     w.block(y.name, x.shape, "S" * x.rank, body)
 
 
-def _nested(w: _Writer) -> None:
+def _nested(w: Writer) -> None:
     """A block of rows, with a block of elements inside."""
     x = w.source(least_rank=2, most_rank=2)
     y = w.result(x.shape, x.dtype)
@@ -715,7 +730,7 @@ def _nested(w: _Writer) -> None:
     ]
 
 
-_STAGES: tuple[Callable[[_Writer], None], ...] = (
+_STAGES: tuple[Callable[[Writer], None], ...] = (
     *(_elementwise,) * 4,
     *(_reduction,) * 3,
     *(_matmul,) * 3,
@@ -723,4 +738,5 @@ _STAGES: tuple[Callable[[_Writer], None], ...] = (
     *(_stencil, _stencil, _pooling, _permutation, _permutation, _reshape, _scan),
     *(_biased_matmul, _stencil_of_result, _stencil_of_result),
     *(_argmax, _gather, _concatenation, _in_place, _branches, _nested),
+    *DEPENDENT_STAGES,
 )

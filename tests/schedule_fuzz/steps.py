@@ -10,6 +10,7 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir import IRModule
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import from_source
 from relax_mlir.tir import Schedule, TensorIntrin
@@ -56,10 +57,15 @@ class Stepper:
 
     Args:
         schedule: what to apply them to.
+
+    Attributes:
+        bound: modules in which a loop was bound to threads; the schedule, which a CPU
+            runs, goes on without.
     """
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
+        self.bound: list[IRModule] = []
         self.sampled: list[Any] = []
 
     def blocks(self) -> dict[str, ir.Operation]:
@@ -106,6 +112,12 @@ class Stepper:
         """Call the primitive with variables of the schedule."""
         if step.primitive == "copy":
             self.schedule = self.schedule.copy()
+            return
+        if step.primitive == "bind":
+            trial = Stepper(Schedule(self.schedule.mod))
+            bound = [trial.resolve(a) for a in step.args]
+            trial.schedule.bind(*bound)
+            self.bound.append(trial.schedule.mod)
             return
         given = getattr(self.schedule, step.primitive)(*args, **step.options)
         if step.primitive.startswith("sample_"):
@@ -747,6 +759,7 @@ _DRAWERS: dict[str, tuple[Drawer, float]] = {
     "parallel": (_kind("parallel"), 1),
     "vectorize": (_kind("vectorize"), 1),
     "unroll": (_kind("unroll"), 0.6),
+    "bind": (_bind, 1.5),
     "annotate": (_annotate, _RARE),
     "unannotate": (_unannotate, _RARE),
     "storage_align": (_storage_align, 0.5),
@@ -792,6 +805,7 @@ PRIMITIVES = tuple(_DRAWERS)
 # What leaves a program as it is.
 LOOKS = frozenset(
     {"get_producers", "get_consumers", "get_output_blocks", "get_child_blocks", "copy"}
+    | {"bind"}
     | {"enter_postproc", "sample_categorical", "sample_perfect_tile"}
     | {"sample_partitioned_tile", "sample_compute_location"}
 )

@@ -50,7 +50,7 @@ def set_loop_kind(
         for block in tree.blocks_below(loop):
             _check_parallel(loop, block, kind, thread)
         dependences.check_none_carried(
-            loop,
+            [loop],
             f"{kind}: {tree.describe(loop)}",
             in_lockstep=thread.startswith("threadIdx"),
         )

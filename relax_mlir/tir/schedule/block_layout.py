@@ -11,6 +11,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.tir.schedule import (
+    dependences,
     edit,
     inversion,
     legality,
@@ -41,6 +42,8 @@ def transform_block_layout(
     legality.check_self_contained(block, _WHERE)
     loops = tree.enclosing_loops(block)
     _check_trivial(block, loops)
+    if loops:
+        dependences.check_none_carried(loops, _WHERE)
     kinds = tree.kinds_of(block)
     if set(kinds) - {"S", "R"}:
         raise ScheduleError(

@@ -112,6 +112,7 @@ def _check(move: _Move) -> None:
     if move.is_reverse:
         around = [*tree.enclosing_loops(loop), loop]
         dependences.check_computed_earlier(block, around, where)
+        dependences.check_recomputed(block, move.others, where)
     else:
         legality.check_not_output(block, where)
         dependences.check_computed_later(block, where)

@@ -53,6 +53,7 @@ __all__ = [
     "check_fusion",
     "check_keeps_order",
     "check_none_carried",
+    "check_recomputed",
     "check_reordered",
     "check_start_hoisted",
     "check_unconditional",
@@ -462,18 +463,19 @@ def _loops_of_axes(block: ir.Operation, indices: Indices, kinds: str) -> set[str
 
 
 def check_none_carried(
-    loop: ir.Operation, where: str, *, in_lockstep: bool = False
+    nest: Sequence[ir.Operation], where: str, *, in_lockstep: bool = False
 ) -> None:
-    """Refuse a loop that carries a dependence: its steps are to run at the same time.
+    """Refuse loops that carry a dependence: their steps are to run in any order, or at once.
 
     Args:
+        nest: loops around one another, outermost first.
         in_lockstep: whether all steps complete a statement before one begins the next, as
             threads do that wait for one another.
 
     Raises:
         ScheduleError: a statement may touch what one writes in another step.
     """
-    _check_pairs([loop], where, lambda carrying: not carrying, in_lockstep=in_lockstep)
+    _check_pairs(nest, where, lambda carrying: not carrying, in_lockstep=in_lockstep)
 
 
 def check_reordered(
@@ -519,7 +521,9 @@ def _check_pairs(
             carrying = carrying_loops([first.access, second.access], nest, indices)
             if (
                 allows(carrying)
-                or _is_reduction(first, second, carrying, indices)
+                or _is_reduction(
+                    first, second, carrying, indices, in_lockstep=in_lockstep
+                )
                 or _changes_nothing(
                     first, second, nest, indices, in_lockstep=in_lockstep
                 )
@@ -545,10 +549,18 @@ def _is_reduction(
     second: _Touch,
     carrying: Sequence[ir.Operation],
     indices: Indices,
+    *,
+    in_lockstep: bool,
 ) -> bool:
-    """Whether steps combine values into an element, for which a reduce axis takes any order."""
+    """Whether steps combine values into an element, for which a reduce axis takes any order.
+
+    Of several buffers together, as of a maximum and its place, the first of equal values
+    counts; threads take any.
+    """
     block = first.unit
     if second.unit != block or not tree.is_block(block):
+        return False
+    if len(accesses.buffers_written(block)) > 1 and not in_lockstep:
         return False
     loops = {indices.symbol(loop_var(loop)) for loop in carrying}
     reduced = _loops_of_axes(block, indices, "R")
@@ -822,6 +834,35 @@ def check_alone(producer: ir.Operation, consumer: ir.Operation, where: str) -> N
                     f"{where}: {tree.describe(other)} is computed between "
                     f"{tree.describe(producer)} and {tree.describe(consumer)}, and uses "
                     f"`{accesses.buffer_name(clash[0])}`, too"
+                )
+
+
+def check_recomputed(
+    block: ir.Operation, producers: Sequence[ir.Operation], where: str
+) -> None:
+    """Refuse to compute all points of a block in each step of loops around it.
+
+    Raises:
+        ScheduleError: such a loop, which tells points of the block, carries a dependence
+            on what its producers write.
+    """
+    indices = Indices()
+    loops = tree.enclosing_loops(block)
+    for producer in producers:
+        shared = [loop for loop in loops if loop in tree.enclosing_loops(producer)]
+        moving = _loops_used(block, shared)
+        for buffer in accesses.buffers_written(producer) if moving else ():
+            read = [a for a in _accesses_of(block, buffer) if not a.is_write]
+            if not read or is_idempotent(producer, buffer, shared):
+                continue
+            made = [a for a in _accesses_of(producer, buffer) if a.is_write]
+            carrying = carrying_loops([*read, *made], shared, indices)
+            if any(loop in moving for loop in carrying):
+                raise ScheduleError(
+                    f"{where}: {tree.describe(producer)} writes "
+                    f"`{accesses.buffer_name(buffer)}` anew in each step of "
+                    f"{tree.describe(carrying[0])}: expected that "
+                    f"{tree.describe(block)} may be computed in any of them"
                 )
 
 

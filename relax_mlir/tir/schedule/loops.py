@@ -14,7 +14,14 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import dependences, edit, legality, predicates, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    dependences,
+    edit,
+    legality,
+    predicates,
+    tree,
+)
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.refresh import refresh
 from relax_mlir.tir.schedule.state import ScheduleState, loop_bounds, loop_var
@@ -113,9 +120,22 @@ def _split(
     state.erase(loop)
     bound = predicates.Condition("lt", value, extent)
     if not is_exact and legality.drop_proved([bound], indices, made[-1]):
+        _check_blocks_read(made[-1])
         _append_condition(made[-1], bound, indices)
     refresh(made[0], keep_units=keep_units)
     return made
+
+
+def _check_blocks_read(loop: ir.Operation) -> None:
+    """Refuse loads of conditions and bounds, which a predicate of blocks does not guard."""
+    scope = tree.scope_of(loop)
+    for access in accesses.accesses_in(loop):
+        if tree.scope_of(access.op) == scope:
+            raise ScheduleError(
+                f"split: a condition or a bound in {tree.describe(loop)} reads "
+                f"`{accesses.buffer_name(access.buffer)}`: expected factors whose product "
+                "is the extent"
+            )
 
 
 def _append_condition(

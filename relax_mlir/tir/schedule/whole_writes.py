@@ -72,7 +72,7 @@ def check_written(
 
 
 def is_conditional(access: Access, block: ir.Operation) -> bool:
-    """Whether a condition or another loop than a counted one in a block guards an access."""
+    """Whether a condition or a loop that is not counted guards an access in a block."""
     for around in tree.ancestors(access.op):
         if around == block:
             return False
@@ -87,7 +87,7 @@ def _writes_product(
     """Whether a store writes each combination of the values that its indices have."""
     around = list(takewhile(lambda a: a != scope, tree.ancestors(access.op)))
     blocks = [a for a in around if tree.is_block(a)]
-    if is_conditional(access, blocks[-1]):
+    if is_conditional(access, scope):
         return False
     values: list[Dim] = list(access.indices(indices))
     extents: dict[str, Dim] = {}
