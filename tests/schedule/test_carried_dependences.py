@@ -679,6 +679,18 @@ def between_what_is_set(
 
 
 @T.prim_func
+def terms_of_the_one_before(
+    A: T.Buffer((8, 4), "float32"), C: T.Buffer((8,), "float32")
+):
+    for i, k in T.grid(8, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.float32(0)
+            C[vi] = C[vi] + A[vi, vk] * T.if_then_else(vi > 0, C[vi - 1], T.float32(1))
+
+
+@T.prim_func
 def sums_of_pairs(A: T.Buffer((8, 4), "float32"), C: T.Buffer((4,), "float32")):
     for i, k in T.grid(8, 4):
         with T.block("C"):
@@ -729,6 +741,11 @@ def _separate(schedule):
             "that it writes in another step",
         ),
         (sums_of_pairs, _decompose("C"), "that it writes in another step"),
+        (
+            terms_of_the_one_before,
+            lambda s: s.rfactor(s.get_loops("C")[1], 0),
+            "that it writes in another step",
+        ),
         (
             start_of_the_one_before,
             lambda s: s.blockize(s.get_loops("C")[0]),

@@ -12,7 +12,14 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, edit, legality, predicates, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    dependences,
+    edit,
+    legality,
+    predicates,
+    tree,
+)
 from relax_mlir.tir.schedule.cache import alloc_buffer
 from relax_mlir.tir.schedule.decompose import axes_of, symbols_in
 from relax_mlir.tir.schedule.edit import Axis
@@ -48,6 +55,8 @@ def rfactor(state: ScheduleState, loop: ir.Operation, factor_axis: int) -> ir.Op
     legality.check_stage_pipeline(tree.scope_of(block), where)
     loops = tree.enclosing_loops(block)
     _check_loops(block, loops, loop)
+    alone = [o for o in loops if tree.blocks_below(o) == [block]]
+    dependences.check_start_hoisted(block, alone, where)
     low, _ = loop_bounds(Indices(), loop)
     if isinstance(low, int) and low < 0:
         raise ScheduleError(
