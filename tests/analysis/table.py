@@ -50,6 +50,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "tir.schedule.axis_conditions": ("schedule/test_axis_conditions.py",),
     "tir.schedule.block_scope": ("schedule/test_state.py",),
     "tir.schedule.dependences": (
+        "analysis/test_dependences.py",
         "schedule/test_carried_dependences.py",
         "schedule/test_dependences.py",
     ),
