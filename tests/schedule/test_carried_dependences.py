@@ -556,6 +556,105 @@ def test_blocks_are_not_computed_again_of_other_values():
 
 
 @T.prim_func
+def rounds_of_rows(
+    X: T.Buffer((4, 3), "float32"),
+    C: T.Buffer((5,), "float32"),
+    D: T.Buffer((3,), "float32"),
+):
+    B = T.alloc_buffer((4, 3))
+    for t, i in T.grid(4, 3):
+        for p, q in T.grid(4, 3):
+            with T.block("B"):
+                vp, vq = T.axis.remap("SS", [p, q])
+                B[vp, vq] = X[vp, vq] * 2.0
+        with T.block("C"):
+            vt, vi = T.axis.remap("SS", [t, i])
+            C[vi] = B[vt, vi]
+        with T.block("D"):
+            vi = T.axis.spatial(3, i)
+            D[vi] = C[vi + 1]
+
+
+@T.prim_func
+def diagonals_of_products(X: T.Buffer((4, 3), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((4, 3))
+    for j, i in T.grid(3, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = X[vi, vj] * 2.0
+    for i, j in T.grid(4, 3):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi + vj] = B[vi, vj]
+
+
+@pytest.mark.parametrize("before", [rounds_of_rows, diagonals_of_products])
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda s: s.reverse_compute_inline("C"),
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[-1]),
+    ],
+)
+def test_elements_that_points_share_are_written_in_order(before, apply):
+    schedule = Schedule(before)
+
+    with pytest.raises(
+        ScheduleError, match="several points of block `C` may write the"
+    ):
+        apply(schedule)
+
+
+_TIED = """
+@T.prim_func
+def main(
+    X: T.Buffer((3,), "float32"), C: T.Buffer((4,), "float32"),
+    D: T.Buffer((3,), "float32"),
+):
+    B = T.alloc_buffer((3,))
+    for t in range(3):
+        for i in range({steps}):
+            with T.block("B"):
+                vi = T.axis.spatial(3, {axis})
+                B[vi] = X[vi] * 2.0
+        with T.block("C"):
+            vi = T.axis.spatial(3, t)
+            C[vi] = B[vi]
+        with T.block("D"):
+            vi = T.axis.spatial(3, t)
+            D[vi] = C[vi + 1]
+"""
+
+
+def test_a_producer_of_all_steps_computes_none_of_them_before():
+    all_steps = _TIED.format(steps=3, axis="i")
+    schedule = Schedule(from_source(all_steps))
+
+    with pytest.raises(ScheduleError, match="`D` touches `C` in steps of loop `t`"):
+        schedule.reverse_compute_inline("C")
+
+    one_step = from_source(_TIED.format(steps=1, axis="t"))
+    schedule = Schedule(one_step)
+    schedule.reverse_compute_inline("C")
+    check_schedule(schedule, one_step)
+
+
+@pytest.mark.parametrize(
+    ("before", "apply"),
+    [
+        (of_one_round_each, lambda s: s.cache_write("Y", 0, "global")),
+        (decided_by_none, lambda s: s.cache_write("C", 0, "global")),
+        (decided_by_none, lambda s: s.write_at(s.get_loops("C")[0], "C", 0, "local")),
+    ],
+)
+def test_elements_that_a_step_leaves_out_are_not_copied_back(before, apply):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match=r"may leave out elements of `[YC]`"):
+        apply(schedule)
+
+
+@T.prim_func
 def places_of_maxima(
     X: T.Buffer((3, 8), "float32"),
     P: T.Buffer((3,), "int32"),

@@ -285,6 +285,33 @@ def test_other_shapes_of_the_same_memory() -> None:
     np.testing.assert_array_equal(run(program, a), (a + 1).reshape(4, 3))
 
 
+def test_points_read_what_those_before_wrote() -> None:
+    @T.prim_func
+    def started(A: T.Buffer((5, 3), "float32"), B: T.Buffer((5,), "float32")):
+        for i, k in T.grid(5, 3):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.if_then_else(vi > 0, B[vi - 1], T.float32(0))
+                B[vi] = B[vi] + A[vi, vk]
+
+    @T.prim_func
+    def multiplied(A: T.Buffer((5, 3), "float32"), B: T.Buffer((5,), "float32")):
+        for i, k in T.grid(5, 3):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk] * T.if_then_else(
+                    vi > 0, B[vi - 1], T.float32(1)
+                )
+
+    a = floats(5, 3)
+
+    np.testing.assert_allclose(run(started, a), np.cumsum(a.sum(1)), rtol=1e-5)
+    np.testing.assert_allclose(run(multiplied, a), np.cumprod(a.sum(1)), rtol=1e-4)
+
+
 def test_loops_with_steps() -> None:
     @T.prim_func
     def program(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):

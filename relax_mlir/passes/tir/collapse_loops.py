@@ -173,9 +173,31 @@ def _steps(loop: ir.OpView, symbols: Mapping[ir.Value, str]) -> Dim | None:
 
 
 def _is_plain(block: BlockOp) -> bool:
-    """Whether the regions of a block are arithmetic, loads and stores alone."""
+    """Whether the regions of a block are arithmetic, loads and stores alone.
+
+    Nor does a point read what another one writes.
+    """
     regions = block.operation.regions
-    return all(_is_plain_region(b) for r in regions for b in r.blocks)
+    return all(
+        _is_plain_region(b) for r in regions for b in r.blocks
+    ) and not _reads_other_points(block)
+
+
+def _reads_other_points(block: BlockOp) -> bool:
+    """Whether a block may read elements that it writes at other points of its grid."""
+    body = block.body.blocks[0]
+    stores = [op for op in walk(body) if op.operation.name == "memref.store"]
+    written = {op.operands[1] for op in stores}
+    places = {tuple(op.operands)[1:] for op in stores}
+    start = walk(block.init.blocks[0]) if block.has_init else ()
+    return any(
+        op.operation.name == "memref.load" and op.operands[0] in written for op in start
+    ) or any(
+        op.operation.name == "memref.load"
+        and op.operands[0] in written
+        and tuple(op.operands) not in places
+        for op in walk(body)
+    )
 
 
 def _is_plain_region(block: ir.Block) -> bool:

@@ -42,14 +42,14 @@ def transform_block_layout(
     legality.check_self_contained(block, _WHERE)
     loops = tree.enclosing_loops(block)
     _check_trivial(block, loops)
-    if loops:
-        dependences.check_none_carried(loops, _WHERE)
     kinds = tree.kinds_of(block)
     if set(kinds) - {"S", "R"}:
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(block)} has an axis whose points are in order: "
             "expected spatial and reduce axes"
         )
+    if loops:
+        dependences.check_none_carried(loops, _WHERE)
     if len(index_map.initial_indices) != len(kinds):
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(block)} has {len(kinds)} axes: expected a map of as "

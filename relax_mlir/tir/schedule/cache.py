@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.dialects import dims, tensors
-from relax_mlir.dialects.dim_limits import Limits
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import marks
@@ -18,7 +17,6 @@ from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
 from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
-from relax_mlir.tir.schedule.predicates import is_never_negative
 from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import (
     ScheduleState,
@@ -41,10 +39,8 @@ __all__ = [
     "place_before",
     "place_behind",
     "read_element",
-    "run_within",
     "size_dtype",
     "statement_point",
-    "within_buffer",
 ]
 
 
@@ -189,7 +185,7 @@ def _read_stage(
         box = regions.regions_in(scope, buffer, indices, is_write=False)
         found = whole
         if not is_root and box is not None:
-            found = within_buffer(box, buffer, scope, indices)
+            found = legality.within_buffer(box, buffer, scope, indices)
         return _Stage(buffer, found, is_root, scope, 0)
     _check_read_later(scope, writer, consumers, buffer)
     place, first = place_before(scope, writer, consumers)
@@ -303,26 +299,7 @@ def _box_at(
     ]
     box = regions.hull(boxes, limits_at(indices, place))
     assert box is not None
-    return within_buffer(box, buffer, place, indices)
-
-
-def within_buffer(
-    box: Sequence[Run], buffer: ir.Value, place: ir.Operation, indices: Indices
-) -> list[Run]:
-    """The part of a box, as seen from a place, that lies in a buffer."""
-    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
-    shape = accesses.buffer_shape(buffer)
-    return [run_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
-
-
-def run_within(run: Run, size: Dim, limits: Limits, tops: dict[str, Dim]) -> Run:
-    """The part of a run that lies in a dimension of a buffer."""
-    low, high, last = run.low, run.high, size - 1
-    if not is_never_negative(low, limits, tops):
-        low = dims.maximum(low, 0)
-    if not is_never_negative(last - high, limits, tops):
-        high = dims.minimum(high, last)
-    return Run(simplify(low, limits), simplify(high, limits))
+    return legality.within_buffer(box, buffer, place, indices)
 
 
 def _common_place(
@@ -367,7 +344,7 @@ def cache_write(
             place,
             buffer,
             stage.box,
-            lambda box: within_buffer(box, buffer, place, indices),
+            lambda box: legality.within_buffer(box, buffer, place, indices),
             indices,
             "cache_write",
         )

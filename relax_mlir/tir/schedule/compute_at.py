@@ -109,6 +109,7 @@ def _check(move: _Move) -> None:
             f"`{tree.block_name(block)}`: expected a loop that is not around it"
         )
     dependences.check_unconditional(block, where)
+    dependences.check_writes_once(block, where)
     if move.is_reverse:
         around = [*tree.enclosing_loops(loop), loop]
         dependences.check_computed_earlier(block, around, where)

@@ -15,7 +15,6 @@ from relax_mlir.tir.schedule.cache import (
     allocate_cache,
     load_element,
     statement_point,
-    within_buffer,
 )
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices
@@ -55,7 +54,7 @@ def copy_at(
                 loop,
                 buffer,
                 box,
-                lambda found: within_buffer(found, buffer, loop, indices),
+                lambda found: legality.within_buffer(found, buffer, loop, indices),
                 indices,
                 where,
             )
@@ -130,7 +129,7 @@ def _box(
     ]
     found = regions.hull(boxes, limits_at(indices, loop))
     assert found is not None
-    return within_buffer(found, buffer, loop, indices)
+    return legality.within_buffer(found, buffer, loop, indices)
 
 
 def _redirect(user: ir.Operation, buffer: ir.Value, cached: ir.Value) -> None:

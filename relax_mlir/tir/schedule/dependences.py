@@ -34,7 +34,6 @@ from relax_mlir.tir.schedule import (
     tree,
 )
 from relax_mlir.tir.schedule.accesses import Access
-from relax_mlir.tir.schedule.cache import within_buffer
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import (
@@ -57,9 +56,11 @@ __all__ = [
     "check_reordered",
     "check_start_hoisted",
     "check_unconditional",
+    "check_writes_once",
     "is_covered",
     "is_idempotent",
     "surely_written",
+    "tied_loops",
 ]
 
 _MOST_BOXES = 8  # that are compared at once
@@ -331,17 +332,25 @@ def _clipped(
     """The part of a box in which conditions hold, each a bound of one index."""
     runs = list(box)
     for slack in slacks:
-        for number, (run, value) in enumerate(zip(runs, values, strict=True)):
-            top = simplify(slack + value, limits)
-            bottom = simplify(value - slack, limits)
-            if not extents.keys() & set(symbols_of(top)):
-                runs[number] = Run(run.low, dims.minimum(run.high, top))
-                break
-            if not extents.keys() & set(symbols_of(bottom)):
-                runs[number] = Run(dims.maximum(run.low, bottom), run.high)
-                break
-        else:
+        # The bound that depends on the fewest variables, and on none of the loops.
+        found = [
+            (len(set(symbols_of(bound))), number, is_top, bound)
+            for number, value in enumerate(values)
+            for is_top, bound in (
+                (True, simplify(slack + value, limits)),
+                (False, simplify(value - slack, limits)),
+            )
+            if not extents.keys() & set(symbols_of(bound))
+        ]
+        if not found:
             return None
+        _, number, is_top, bound = min(found, key=lambda choice: choice[:2])
+        run = runs[number]
+        runs[number] = (
+            Run(run.low, dims.minimum(run.high, bound))
+            if is_top
+            else Run(dims.maximum(run.low, bound), run.high)
+        )
     return [run.mapped(lambda end: simplify(end, limits)) for run in runs]
 
 
@@ -366,7 +375,7 @@ def is_covered(
 
     def is_written(access: Access) -> bool:
         box = regions.region_of(access, indices, inside.__contains__)
-        part = within_buffer(box, buffer, place, indices)
+        part = legality.within_buffer(box, buffer, place, indices)
         return any(
             all(
                 legality.is_inside(*pair, limits, tops)
@@ -864,6 +873,66 @@ def check_recomputed(
                     f"{tree.describe(carrying[0])}: expected that "
                     f"{tree.describe(block)} may be computed in any of them"
                 )
+
+
+def tied_loops(producer: ir.Operation, consumer: ir.Operation) -> list[ir.Operation]:
+    """The loops around two blocks in whose steps one reads what the other writes there.
+
+    Each step of them has elements of its own.
+    """
+    indices = Indices()
+    loops = tree.enclosing_loops(producer)
+    shared = [loop for loop in tree.enclosing_loops(consumer) if loop in loops]
+    tied = list(shared)
+    for buffer in accesses.buffers_written(producer) if shared else ():
+        found = _accesses_of(consumer, buffer)
+        if found:
+            found += _accesses_of(producer, buffer)
+            carrying = carrying_loops(found, shared, indices)
+            tied = [loop for loop in tied if loop not in carrying]
+    return tied
+
+
+def check_writes_once(block: ir.Operation, where: str) -> None:
+    """Refuse to compute the points of a block in another order, if some share an element.
+
+    Raises:
+        ScheduleError: the place of a store does not tell all spatial axes.
+    """
+    indices = Indices()
+    inside = set(tree.subtree(block)) - {block}
+    limits = limits_at(indices, block)
+    axes = [
+        (n, start, extent)
+        for n, (kind, start, extent) in enumerate(
+            zip(
+                tree.kinds_of(block),
+                tree.axis_starts(block),
+                extents_of(indices, block),
+                strict=True,
+            )
+        )
+        if kind != "R" and extent != 1
+    ]
+    for access in accesses.accesses_in(block):
+        if not access.is_write or access.buffer in accesses.own_buffers(block):
+            continue
+        region = tree.region_in(block, access.op)
+        box = regions.region_of(access, indices, inside.__contains__)
+        steps: dict[str, Dim] = {}
+        from_0: dict[str, Dim] = {}
+        for n, start, extent in axes:
+            name = indices.symbol(region.arguments[n])
+            steps[name] = extent
+            from_0 |= {name: dims.symbol(name) + start} if start != 0 else {}
+            limits[name] = 0, bounds(extent - 1, limits)[1]
+        moved = [run.mapped(lambda end, f=from_0: substitute(end, f)) for run in box]
+        if not are_disjoint(moved, steps, limits):
+            raise ScheduleError(
+                f"{where}: several points of {tree.describe(block)} may write the same "
+                f"element of `{accesses.buffer_name(access.buffer)}`: expected that each "
+                "has elements of its own"
+            )
 
 
 def check_unconditional(block: ir.Operation, where: str) -> None:

@@ -244,8 +244,9 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     _check_only_reads(loads, buffer, where)
     dependences.check_keeps_order(block, [block], where)
     dependences.check_unconditional(block, where)
-    around = tree.enclosing_loops(producer)
-    dependences.check_computed_earlier(block, around, where)
+    dependences.check_writes_once(block, where)
+    kept = dependences.tied_loops(producer, block)
+    dependences.check_computed_earlier(block, kept, where)
     legality.check_self_contained(block, where)
     target = _only_store(producer, where)
     with state.change(block) as indices:

@@ -19,7 +19,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, predicates, regions, tree
-from relax_mlir.tir.schedule.indices import Indices, Limits, without_units
+from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.state import (
     extents_of,
     limits_at,
@@ -51,6 +51,8 @@ __all__ = [
     "loop_used_inside",
     "not_complete",
     "not_reduction",
+    "run_within",
+    "within_buffer",
 ]
 
 
@@ -541,3 +543,24 @@ def drop_proved(
     """The conditions that may fail at an operation."""
     limits, tops = limits_at(indices, op), tops_at(indices, op)
     return [c for c in conditions if not predicates.is_proved(c, limits, tops)]
+
+
+def within_buffer(
+    box: Sequence[regions.Run], buffer: ir.Value, place: ir.Operation, indices: Indices
+) -> list[regions.Run]:
+    """The part of a box, as seen from a place, that lies in a buffer."""
+    limits, tops = limits_at(indices, place), tops_at(indices, place)
+    shape = accesses.buffer_shape(buffer)
+    return [run_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
+
+
+def run_within(
+    run: regions.Run, size: Dim, limits: Limits, tops: dict[str, Dim]
+) -> regions.Run:
+    """The part of a run that lies in a dimension of a buffer."""
+    low, high, last = run.low, run.high, size - 1
+    if not predicates.is_never_negative(low, limits, tops):
+        low = dims.maximum(low, 0)
+    if not predicates.is_never_negative(last - high, limits, tops):
+        high = dims.minimum(high, last)
+    return regions.Run(simplify(low, limits), simplify(high, limits))

@@ -20,7 +20,6 @@ from relax_mlir.tir.schedule import (
     regions,
     tree,
 )
-from relax_mlir.tir.schedule.cache import run_within
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, without_units
@@ -142,7 +141,8 @@ def _runs(
             raise _dependent(block)
     limits, tops = limits_at(indices, block), legality.tops_at(indices, block)
     found = [
-        run_within(r, e, limits, tops) for r, e in zip(found, extents, strict=True)
+        legality.run_within(r, e, limits, tops)
+        for r, e in zip(found, extents, strict=True)
     ]
     if found == whole:
         raise ScheduleError(f"{_WHERE}: {tree.describe(block)} pads nothing")

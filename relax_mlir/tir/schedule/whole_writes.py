@@ -15,7 +15,14 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, affine, legality, regions, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    affine,
+    dependences,
+    legality,
+    regions,
+    tree,
+)
 from relax_mlir.tir.schedule.accesses import Access
 from relax_mlir.tir.schedule.axis_conditions import axis_conditions
 from relax_mlir.tir.schedule.indices import Indices
@@ -60,14 +67,32 @@ def check_written(
         return  # a call is taken at its word
     for store in stores:
         region = regions.region_of(store, indices, lambda op: op in inside)
-        if list(within(region)) == list(box) and _writes_product(
-            store, scope, indices, where
+        if (
+            list(within(region)) == list(box)
+            and _writes_product(store, scope, indices, where)
+            and (place == scope or _writes_in_step(store, place, box, within, indices))
         ):
             return
     raise ScheduleError(
         f"{where}: {tree.describe(writer)} may leave out elements of "
         f"`{accesses.buffer_name(buffer)}`, which has values from outside of the scope: "
         "expected a store that writes all that is copied, under no condition"
+    )
+
+
+def _writes_in_step(
+    store: Access,
+    place: ir.Operation,
+    box: Sequence[Run],
+    within: Callable[[Sequence[Run]], Sequence[Run]],
+    indices: Indices,
+) -> bool:
+    """Whether a store writes all of a box in each step of a loop around it."""
+    made = dependences.surely_written(store, place, indices)
+    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
+    return made is not None and all(
+        legality.is_inside(inner, outer, limits, tops)
+        for inner, outer in zip(box, within(made), strict=True)
     )
 
 
