@@ -13,7 +13,7 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import emit, from_memory, to_memory
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
+from relax_mlir.tir.schedule import accesses, dependences, edit, legality, regions, tree
 from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
@@ -333,6 +333,7 @@ def cache_write(
             f"`{accesses.buffer_name(buffer)}`"
         )
     legality.check_outside_init([block, *consumers], "cache_write")
+    dependences.check_unconditional(block, "cache_write")
     check_holds_no_earlier_value(scope, block, buffer, "cache_write")
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     with state.change(block) as indices:

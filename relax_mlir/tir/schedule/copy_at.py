@@ -10,7 +10,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
+from relax_mlir.tir.schedule import accesses, dependences, edit, legality, regions, tree
 from relax_mlir.tir.schedule.cache import (
     allocate_cache,
     load_element,
@@ -43,6 +43,8 @@ def copy_at(
     where = "read_at" if is_read else "write_at"
     accesses.check_storage_scope(memory, where)
     legality.check_outside_init([loop], where)
+    if not is_read:
+        dependences.check_unconditional(block, where)
     buffer = accesses.buffer_of(block, number, where, is_write=not is_read)
     position = _position(loop, buffer, where, is_read=is_read)
     with state.change(loop) as indices:

@@ -413,11 +413,15 @@ def is_idempotent(
         return False
     axes = zip(tree.kinds_of(writer), extents_of(indices, writer), strict=True)
     wanted = {n for n, (kind, e) in enumerate(axes) if kind == "S" and e != 1}
-    stores = [a for a in accesses.accesses_in(writer) if a.is_write]
-    places = {_place_in(a, writer) for a in stores if a.buffer == buffer}
-    return len(places) == 1 and wanted <= {
-        n for n in places.pop() or () if n is not None
-    }
+    found = accesses.accesses_in(writer)
+    read = {a.buffer for a in found if not a.is_write}
+    for made in accesses.buffers_written(writer):
+        if made != buffer and made not in read:
+            continue
+        places = {_place_in(a, writer) for a in found if a.buffer == made}
+        if len(places) != 1 or not wanted <= {*(places.pop() or ())}:
+            return False
+    return True
 
 
 def _place_in(access: Access, block: ir.Operation) -> tuple[int | None, ...] | None:
@@ -945,7 +949,8 @@ def check_unconditional(block: ir.Operation, where: str) -> None:
     written = accesses.buffers_written(block)
     for access in accesses.accesses_in(scope):
         is_outside = tree.scope_of(access.op) == scope and not access.is_write
-        if is_outside and access.buffer in written:
+        is_read = is_outside and access.op.name != "tir.address"
+        if is_read and access.buffer in written:
             raise ScheduleError(
                 f"{where}: a condition or a bound reads "
                 f"`{accesses.buffer_name(access.buffer)}`, which {tree.describe(block)} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from mlir import ir
 
@@ -14,7 +15,15 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError, shown
-from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    dependences,
+    edit,
+    legality,
+    predicates,
+    regions,
+    tree,
+)
 from relax_mlir.tir.schedule.axis_conditions import (
     at_axes,
     axis_bounds,
@@ -117,6 +126,9 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
     """
     legality.check_not_root(block, where)
     legality.check_outside_init([block], where)
+    if not is_read:
+        dependences.check_unconditional(block, where)
+        _check_under_no_condition(block, where)
     legality.check_axis_starts(block, where, may_be_above_0=where == "reindex")
     indices = Indices()
     known = axis_symbols(block, indices)
@@ -168,6 +180,17 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
     found = _Copy(block, buffer, place, numbers, is_read)
     _check_inside(found, indices, where)
     return found
+
+
+def _check_under_no_condition(block: ir.Operation, where: str) -> None:
+    """Refuse to copy back under no condition what a block writes under one."""
+    scope = tree.scope_of(block)
+    for around in takewhile(lambda o: o != scope, tree.ancestors(block)):
+        if not (tree.is_loop(around) or tree.is_where(around)):
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)} stands under a condition and may leave "
+                "out elements: expected one in loops alone"
+            )
 
 
 def _stores_by_choice(block: ir.Operation, buffer: ir.Value) -> bool:
