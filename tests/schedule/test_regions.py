@@ -411,8 +411,6 @@ def main(A: T.Buffer((12,), "float32"), C: T.Buffer((12,), "float32")):
         (12, 1, "vi + vj", 1),
         (3, 4, "vi * 4 + vj", 1),
         (3, 4, "11 - vi * 4 - vj", 1),
-        (4, 6, "vi * 2 + vj", 3),  # more than one point writes an element
-        (4, 3, "vi * 3 + (2 - vj)", 3),
     ],
 )
 def test_producers_whose_indices_are_sums_of_axes_move(rows, columns, index, loops):
@@ -424,6 +422,24 @@ def test_producers_whose_indices_are_sums_of_axes_move(rows, columns, index, loo
 
     assert len(schedule.get_loops("B")) == loops
     check_schedule(schedule, before)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "index"),
+    [
+        (4, 6, "vi * 2 + vj"),  # more than one point writes an element
+        (4, 3, "vi * 3 + (2 - vj)"),  # which is not proved of sums that rise and fall
+    ],
+)
+def test_producers_several_points_of_which_may_write_an_element_stay(
+    rows, columns, index
+):
+    schedule = Schedule(
+        from_source(_SUMS_OF_AXES.format(rows=rows, columns=columns, index=index))
+    )
+
+    with pytest.raises(ScheduleError, match="several points of block `B` may write"):
+        schedule.compute_at("B", schedule.get_loops("C")[0])
 
 
 _FIRST_ELEMENT = """
