@@ -431,7 +431,9 @@ class Definition:
                 for o in step.operands
             ]
             results = self._compute(number, operands)
-            least = _scale(operands[0]) if step.name in _OF_OPERANDS else 0.0
+            least = 0.0
+            if step.name in _OF_OPERANDS and isinstance(operands[0], np.ndarray):
+                least = _scale(operands[0])
             results = _noisy(results, noise * step.tolerance, noise, rng, least)
             found.update(enumerate(results, start=self.recipe.first_result(number)))
         return found
