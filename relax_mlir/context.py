@@ -51,8 +51,9 @@ def shared_context() -> ir.Context:
 def borrowed_context() -> Iterator[ir.Context]:
     """A context for a kernel, of which the borrower is the only user until the block ends.
 
-    Passes of users load all dialects into it. It may have been used before: to make one takes as long as to compile a small kernel.
-    One that an exception passes through is not used again.
+    Passes of users load all dialects into it. It may have been used before: to make one
+    takes as long as to compile a small kernel. One that an exception passes through is not
+    used again.
     """
     try:
         context, uses = _idle.pop()

@@ -25,6 +25,7 @@ __all__ = [
     "form_in",
     "is_size_arithmetic",
     "linear_in",
+    "selected_divisor",
     "shifted_in",
     "size_by",
 ]
@@ -118,6 +119,23 @@ def constant_of(value: ir.Value) -> int | None:
         return None
     attr = owner.attributes["value"]
     return attr.value if isinstance(attr, ir.IntegerAttr) else None
+
+
+def selected_divisor(value: ir.Value) -> ir.Value | None:
+    """The divisor that a choice takes 1 in place of where it is 0, or None.
+
+    ``nonzero_divisor`` of :mod:`relax_mlir.dialects.tir.scalars` makes such choices.
+    """
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.select":
+        return None
+    condition, one, divisor = owner.operands
+    test = condition.owner
+    if constant_of(one) != 1 or isinstance(test, ir.Block) or test.name != "arith.cmpi":
+        return None
+    is_equal = ir.IntegerAttr(test.attributes["predicate"]).value == 0
+    is_zero = constant_of(test.operands[1]) == 0
+    return divisor if is_equal and is_zero and test.operands[0] == divisor else None
 
 
 def linear_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Linear | None:

@@ -191,9 +191,7 @@ def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     team.landing.append(land)
 
 
-_COORDINATE_BYTES = (
-    16  # an H200 stops with an illegal instruction where it is no multiple
-)
+_COORDINATE_BYTES = 16  # others are an illegal instruction on an H200
 _ROW_BYTES = 128  # of which the emulator knows how they are swizzled
 
 

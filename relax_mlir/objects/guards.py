@@ -36,9 +36,7 @@ __all__ = [
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
 )
-FLOOR_MOD = (
-    "floormod"  # what is left of `arith.floordivsi`, for which there is no operation
-)
+FLOOR_MOD = "floormod"  # the remainder of `arith.floordivsi`, which no operation is
 _EQ, _OGT, _OLT = 0, 2, 4  # predicates of arith.cmpi and arith.cmpf
 
 

@@ -12,7 +12,7 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import BlockOp, marks
-from relax_mlir.indexing import constant_of
+from relax_mlir.indexing import constant_of, selected_divisor
 
 __all__ = ["IndexFacts", "is_never_negative"]
 
@@ -32,7 +32,6 @@ _OF_INDICES = frozenset(
     }
 )
 _VARIABLES = ("arith.constant", "tir.let", "tir.undefined")
-_EQ = 0  # of the predicates of arith.cmpi
 
 
 def is_never_negative(
@@ -133,12 +132,5 @@ class IndexFacts:
         operands = list(owner.operands)
         if owner.operation.name == "arith.maxsi" and constant_of(operands[1]) == 1:
             return operands[0] if self.is_never_negative(operands[0]) else value
-        if owner.operation.name != "arith.select" or constant_of(operands[1]) != 1:
-            return value
-        compare = operands[0].owner
-        if isinstance(compare, ir.Block) or compare.operation.name != "arith.cmpi":
-            return value
-        is_equal = ir.IntegerAttr(compare.attributes["predicate"]).value == _EQ
-        is_zero = constant_of(compare.operands[1]) == 0
-        is_kept = compare.operands[0] == operands[2]
-        return operands[2] if is_equal and is_zero and is_kept else value
+        selected = selected_divisor(value)
+        return value if selected is None else selected

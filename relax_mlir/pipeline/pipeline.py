@@ -303,7 +303,7 @@ def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
     vars(error)["__notes__"] = notes
 
 
-_PACKAGE = "relax_mlir"
+_OURS = "relax_mlir."  # modules
 
 
 def _run_leaf(
@@ -313,7 +313,7 @@ def _run_leaf(
         text = upstream.nested(anchors, leaf.name, leaf.options)
         upstream.run_pass(module.mlir, text)
         return
-    if not type(leaf.value).__module__.startswith(f"{_PACKAGE}."):
+    if not type(leaf.value).__module__.startswith(_OURS):
         # To create an operation of a dialect that is not loaded ends the process.
         module.context.load_all_available_dialects()
     if _is_per_function(type(leaf.value)):

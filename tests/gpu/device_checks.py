@@ -109,6 +109,12 @@ def arrays_of_cupy(torch: Any, model: Any) -> object:
     return cupy.__version__
 
 
+def _keep_busy(torch: Any, big: Any) -> None:
+    """Some milliseconds of work on the current stream."""
+    for _ in range(4):
+        torch.mm(big, big)
+
+
 @check
 def a_stream_of_torch_is_in_order(torch: Any, model: Any) -> object:
     """Inputs that are late on a stream, and a reader behind, with no wait of the host."""
@@ -122,8 +128,7 @@ def a_stream_of_torch_is_in_order(torch: Any, model: Any) -> object:
     for _turn in range(6):
         with torch.cuda.stream(stream):
             late = torch.zeros_like(a)
-            for _ in range(4):
-                torch.mm(big, big)
+            _keep_busy(torch, big)
             late.copy_(a)
             (y,) = model(late, b, stream=stream)
             kept = torch.from_dlpack(y).clone()
@@ -142,8 +147,7 @@ def results_are_waited_for_on_another_stream(torch: Any, model: Any) -> object:
     torch.cuda.synchronize()
     for _ in range(6):
         with torch.cuda.stream(first):
-            for _ in range(4):
-                torch.mm(big, big)
+            _keep_busy(torch, big)
             late = a * 1
             (y,) = model(late, b, stream=first)
         with torch.cuda.stream(second):

@@ -26,7 +26,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from tests.gpu.example import TEXT
 from tests.gpu.stub import TARGET
 
-__all__ = ["array_bytes", "pytest_addoption", "pytest_configure"]
+__all__ = ["pytest_addoption", "pytest_configure"]
 
 _MOST_BYTES = 1 << 22  # of inputs, outputs and weights of a case
 _CALLED = ("test_onnx_suite", "test_staged_models", "test_runtime_models")
@@ -100,8 +100,8 @@ class _Recorder:
             return
         file = io.BytesIO()
         named: dict[str, Any] = {  # Any: `savez` has an option of another type
-            **{f"input{n}": array_bytes(array) for n, array in enumerate(inputs)},
-            **{f"output{n}": array_bytes(array) for n, array in enumerate(outputs)},
+            **{f"input{n}": _bytes_of(array) for n, array in enumerate(inputs)},
+            **{f"output{n}": _bytes_of(array) for n, array in enumerate(outputs)},
         }
         np.savez(file, **named)
         packed = pack(model.contents)
@@ -121,6 +121,6 @@ class _Recorder:
         self._archive.close()
 
 
-def array_bytes(array: np.ndarray) -> np.ndarray:
+def _bytes_of(array: np.ndarray) -> np.ndarray:
     """The bytes of an array, row after row: element types need no name in the file."""
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)

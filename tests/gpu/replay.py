@@ -144,6 +144,7 @@ def _run(packed: bytes, arrays: Any, shapes: Any) -> dict[str, Any]:
     from relax_mlir.runtime.cuda.arrays import DeviceArray
     from relax_mlir.runtime.cuda.devices import device
     from relax_mlir.runtime.cuda.executable import CudaExecutable
+    from relax_mlir.runtime.cuda.trial import poisoned
     from relax_mlir.runtime.elements import element_type
 
     contents = unpack(packed)
@@ -175,7 +176,7 @@ def _run(packed: bytes, arrays: Any, shapes: Any) -> dict[str, Any]:
     if all(p.dtype in _LENT for p in model.signature.inputs + model.signature.outputs):
         gpu = device(0)
         on_gpu = [DeviceArray.of(array, gpu) for array in inputs]
-        targets = [_poisoned(DeviceArray, gpu, array) for array in outputs]
+        targets = [poisoned(gpu, array) for array in outputs]
         model(*on_gpu, out=targets, graph=False)
         written = [target.numpy() for target in targets]
         if not all(map(_agree, written, outputs)):
@@ -203,11 +204,6 @@ _LENT = {
     *("float16", "float32", "float64", "bfloat16"),
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 }
-
-
-def _poisoned(array_type: Any, gpu: Any, like: np.ndarray) -> Any:
-    poison = np.full(like.nbytes, _POISON, np.uint8).view(like.dtype)
-    return array_type.of(poison.reshape(like.shape), gpu)
 
 
 def _agree(written: np.ndarray, other: np.ndarray) -> bool:

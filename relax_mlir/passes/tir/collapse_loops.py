@@ -190,14 +190,15 @@ def _reads_other_points(block: BlockOp) -> bool:
     written = {op.operands[1] for op in stores}
     places = {tuple(op.operands)[1:] for op in stores}
     start = walk(block.init.blocks[0]) if block.has_init else ()
-    return any(
-        op.operation.name == "memref.load" and op.operands[0] in written for op in start
-    ) or any(
-        op.operation.name == "memref.load"
-        and op.operands[0] in written
-        and tuple(op.operands) not in places
-        for op in walk(body)
+    reads, start_reads = (
+        [
+            op
+            for op in operations
+            if op.operation.name == "memref.load" and op.operands[0] in written
+        ]
+        for operations in (walk(body), start)
     )
+    return bool(start_reads) or any(tuple(op.operands) not in places for op in reads)
 
 
 def _is_plain_region(block: ir.Block) -> bool:

@@ -33,7 +33,7 @@ from relax_mlir.runtime.profile import KernelCall, Profile
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.sizes import SizeBinder
 
-__all__ = ["main", "random_inputs", "with_check"]
+__all__ = ["main", "poisoned", "random_inputs", "with_check"]
 
 _POISON = 0xFF  # every byte: NaN, or -1
 _SEED = 0
@@ -86,7 +86,7 @@ def _try(model: CudaExecutable, sizes: Mapping[str, int], seed: int, calls: int)
     inputs = random_inputs(model.signature, sizes, seed)
     outputs = model(*inputs)
     on_device = [DeviceArray.of(array, gpu) for array in inputs]
-    targets = [_poisoned(gpu, array) for array in outputs]
+    targets = [poisoned(gpu, array) for array in outputs]
     call = partial(model, *on_device, out=targets)
     call(graph=False)
     is_right = _compare(model.signature, targets, outputs, check)
@@ -148,7 +148,8 @@ def with_check(
     return CudaExecutable(replace(model.contents, check=check), model.ordinal)
 
 
-def _poisoned(gpu: Device, like: np.ndarray) -> DeviceArray:
+def poisoned(gpu: Device, like: np.ndarray) -> DeviceArray:
+    """An array like another one whose every byte shows that nothing was written there."""
     poison = np.full(like.nbytes, _POISON, np.uint8).view(like.dtype)
     return DeviceArray.of(poison.reshape(like.shape), gpu)
 

@@ -158,15 +158,18 @@ def buffers_read(block: ir.Operation) -> list[ir.Value]:
 
 def buffers_read_with_conditions(block: ir.Operation) -> list[ir.Value]:
     """The buffers that a block, its axes, and conditions and bounds around it read."""
-    _, loads = operands_around(block)
-    around = [a.buffer for load in loads for a in _accesses(load)]
+    around = [a.buffer for a in _accesses_around(block)]
     return _unique([*buffers_read(block), *around])
 
 
 def accesses_with_conditions(block: ir.Operation) -> list[Access]:
     """The accesses of a block, of its axes, and of conditions and bounds around it."""
+    return [*accesses_in(block), *_accesses_around(block)]
+
+
+def _accesses_around(block: ir.Operation) -> list[Access]:
     _, loads = operands_around(block)
-    return [*accesses_in(block), *(a for load in loads for a in _accesses(load))]
+    return [a for load in loads for a in _accesses(load)]
 
 
 def operands_around(

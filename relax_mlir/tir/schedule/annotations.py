@@ -10,6 +10,7 @@ from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.memrefs import replace_buffer
 from relax_mlir.tir.schedule import accesses, dependences, edit, legality, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.state import ScheduleState, loop_var
@@ -183,5 +184,5 @@ def set_scope(
                 attributes=attributes,
             )
         old_op = buffer.owner.operation
-        edit.replace_buffer(buffer, made.results[0])
+        replace_buffer(buffer, made.results[0])
         state.erase(old_op)

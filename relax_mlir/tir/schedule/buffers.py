@@ -10,6 +10,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.memrefs import replace_buffer, retype_view
 from relax_mlir.objects.term_writer import TermWriter
 from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.indices import Indices
@@ -80,7 +81,7 @@ def _retype_allocation(
             operands=[indices.emit(d) for d in sizes if not isinstance(d, int)],
             attributes=attributes,
         )
-    edit.replace_buffer(buffer, made.results[0])
+    replace_buffer(buffer, made.results[0])
     state.erase(old)
     return made.results[0]
 
@@ -110,7 +111,7 @@ def _retype_argument(
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(described)
     for use in list(buffer.uses):
         if use.owner.name == "memref.subview":
-            edit.retype_view(use.owner.operation)
+            retype_view(use.owner.operation)
     name = tree.string_attr(function, "sym_name")
     state.module.scope(name).arguments.pop(number, None)
 

@@ -13,6 +13,7 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import emit, from_memory, to_memory
 from relax_mlir.errors import ScheduleError
+from relax_mlir.objects.memrefs import retype_view
 from relax_mlir.tir.schedule import accesses, dependences, edit, legality, regions, tree
 from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.edit import Axis
@@ -224,8 +225,7 @@ def _check_reads_copied(
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
     copied = _box_at(place, writer, buffer, indices, writes_only=True)
     read = _box_at(place, reader, buffer, indices)
-    pairs = zip(read, copied, strict=True)
-    if not all(legality.is_inside(r, c, limits, tops) for r, c in pairs):
+    if not legality.is_box_inside(read, copied, limits, tops):
         raise ScheduleError(
             f"cache_read: {tree.describe(reader)} may read elements of "
             f"`{accesses.buffer_name(buffer)}` that {tree.describe(writer)} does not "
@@ -239,7 +239,7 @@ def place_before(
     """Where a copy stands that blocks read: the loop or scope, and what it comes before."""
     if writer is None or _comes_later(scope, writer, readers):
         return scope, 0
-    place = _common_place(scope, writer, readers)
+    place = tree.common_place(writer, readers)
     held = set(tree.subtree(place))
     inside = [r for r in readers if r in held]
     return place, min(tree.position_in(place, r) for r in inside)
@@ -251,7 +251,7 @@ def _comes_later(
     """Whether readers see what was there before the scope: a writer runs once, after them."""
     listed = tree.blocks_below(scope)
     later = all(listed.index(r) < listed.index(writer) for r in readers if r in listed)
-    place = _common_place(scope, writer, readers)
+    place = tree.common_place(writer, readers)
     around = [] if place == scope else [*tree.enclosing_loops(place), place]
     indices = Indices()
     return later and all(loop_bounds(indices, loop)[1] == 1 for loop in around)
@@ -263,7 +263,7 @@ def place_behind(
     """Where a copy stands that is read in place of what a block writes."""
     if not readers:
         return scope, len(tree.children(scope))
-    place = _common_place(scope, writer, readers)
+    place = tree.common_place(writer, readers)
     return place, tree.position_in(place, writer) + 1
 
 
@@ -300,19 +300,6 @@ def _box_at(
     box = regions.hull(boxes, limits_at(indices, place))
     assert box is not None
     return legality.within_buffer(box, buffer, place, indices)
-
-
-def _common_place(
-    scope: ir.Operation, writer: ir.Operation, related: Sequence[ir.Operation]
-) -> ir.Operation:
-    """The innermost loop around the writer that also holds one of these, or the scope."""
-    for place in tree.ancestors(writer):
-        if place == scope:
-            break
-        held = set(tree.subtree(place)) if tree.is_loop(place) else set()
-        if any(r in held for r in related):
-            return place
-    return scope
 
 
 def cache_write(
@@ -530,7 +517,7 @@ def _redirect(
                 _shift(op, number + 1, stage, indices)
     for op in tree.subtree(user):
         if op.name == "memref.subview":
-            edit.retype_view(op)
+            retype_view(op)
 
 
 def _shift(op: ir.Operation, first: int, stage: _Stage, indices: Indices) -> None:

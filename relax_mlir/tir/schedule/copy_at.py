@@ -10,6 +10,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
+from relax_mlir.objects.memrefs import retype_view
 from relax_mlir.tir.schedule import accesses, dependences, edit, legality, regions, tree
 from relax_mlir.tir.schedule.cache import (
     allocate_cache,
@@ -140,7 +141,7 @@ def _redirect(user: ir.Operation, buffer: ir.Value, cached: ir.Value) -> None:
             if operand == buffer:
                 op.operands[number] = cached
         if op.name == "memref.subview":
-            edit.retype_view(op)
+            retype_view(op)
 
 
 def _copy_block(

@@ -167,24 +167,34 @@ def _have_own(
     box: Sequence[Run], loops: Sequence[ir.Operation], indices: Indices
 ) -> bool:
     """Whether the boxes of two steps of loops have no element in common."""
-    counted = {
-        loop: (indices.symbol(loop_var(loop)), *loop_bounds(indices, loop))
-        for loop in loops
-    }
-    names = {name for name, _, _ in counted.values()}
+    counted = [
+        (indices.symbol(loop_var(loop)), *loop_bounds(indices, loop)) for loop in loops
+    ]
+    names = {name for name, _, _ in counted}
+    if any(names & {*symbols_of(low), *symbols_of(e)} for _, low, e in counted):
+        return False
     limits: dict[str, Range] = {}
     for loop in loops:
         limits |= limits_at(indices, loop)
-    steps: dict[str, Dim] = {}
+    return _are_disjoint_from_0(box, counted, limits)
+
+
+def _are_disjoint_from_0(
+    box: Sequence[Run], counted: Sequence[tuple[str, Dim, Dim]], limits: Limits
+) -> bool:
+    """Whether the boxes of any two steps have no element in common.
+
+    Args:
+        counted: symbols, where each begins, and how many values it takes.
+        limits: of other symbols.
+    """
+    found = dict(limits)
     from_0: dict[str, Dim] = {}
-    for name, low, extent in counted.values():
-        if names & {*symbols_of(low), *symbols_of(extent)}:
-            return False
-        steps[name] = extent
+    for name, low, extent in counted:
         from_0 |= {name: dims.symbol(name) + low} if low != 0 else {}
-        limits[name] = 0, bounds(extent - 1, limits)[1]
+        found[name] = 0, bounds(extent - 1, found)[1]
     moved = [run.mapped(lambda end: substitute(end, from_0)) for run in box]
-    return are_disjoint(moved, steps, limits)
+    return are_disjoint(moved, {name: e for name, _, e in counted}, found)
 
 
 def are_disjoint(box: Sequence[Run], steps: Mapping[str, Dim], limits: Limits) -> bool:
@@ -370,17 +380,14 @@ def is_covered(
     buffer = reads[0].buffer
     inside = set(tree.subtree(place)) - {place}
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
-    stores = [a for a in accesses.accesses_in(writer) if a.is_write]
-    sure = [surely_written(a, place, indices) for a in stores if a.buffer == buffer]
+    stores = [a for a in _accesses_of(writer, buffer) if a.is_write]
+    sure = [surely_written(a, place, indices) for a in stores]
 
     def is_written(access: Access) -> bool:
         box = regions.region_of(access, indices, inside.__contains__)
         part = legality.within_buffer(box, buffer, place, indices)
         return any(
-            all(
-                legality.is_inside(*pair, limits, tops)
-                for pair in zip(part, made, strict=True)
-            )
+            legality.is_box_inside(part, made, limits, tops)
             for made in sure
             if made is not None
         )
@@ -579,7 +586,7 @@ def _is_reduction(
     reduced = _loops_of_axes(block, indices, "R")
     if not loops <= reduced - _loops_of_axes(block, indices, "SCO"):
         return False
-    found = [a for a in accesses.accesses_in(block) if a.buffer == first.access.buffer]
+    found = _accesses_of(block, first.access.buffer)
     if any(a.is_opaque for a in found):
         return True  # an intrinsic is taken at its word
     updates = [a for a in found if not _is_of_start(a, block)]
@@ -615,7 +622,7 @@ def _changes_nothing(
         return False
     if other.access.is_write or other.unit == writer.unit or in_lockstep:
         return True
-    place = _common_place(writer.unit, other.unit)
+    place = tree.common_place(writer.unit, [other.unit])
     return is_covered([other.access], writer.unit, place, indices)
 
 
@@ -625,10 +632,7 @@ def _is_private(
     """Whether threads have a buffer each, and write what they read of it before."""
     if accesses.storage_scope(buffer) != "local":
         return False
-    uses = [
-        a for a in accesses.accesses_in(tree.function_of(loop)) if a.buffer == buffer
-    ]
-    if len(uses) != len(found):
+    if len(_accesses_of(tree.function_of(loop), buffer)) != len(found):
         return False
     for number, touch in enumerate(found):
         writers = [
@@ -640,19 +644,14 @@ def _is_private(
             touch.access.is_write
             or (tree.is_block(touch.unit) and _sums_in_step(touch.unit, [loop]))
             or any(
-                is_covered([touch.access], w, _common_place(w, touch.unit), indices)
+                is_covered(
+                    [touch.access], w, tree.common_place(w, [touch.unit]), indices
+                )
                 for w in writers
             )
         ):
             return False
     return True
-
-
-def _common_place(block: ir.Operation, other: ir.Operation) -> ir.Operation:
-    """The innermost loop around both, or the scope."""
-    around = [other, *tree.ancestors(other)]
-    loops = [loop for loop in tree.enclosing_loops(block) if loop in around]
-    return loops[-1] if loops else tree.scope_of(block)
 
 
 # Blocks that are computed somewhere else.
@@ -713,7 +712,7 @@ def _keeps_values(
     around = set(tree.ancestors(result.unit))
     left = [loop for loop in shared if loop not in around]
     if len(left) < len(shared) and not is_covered(
-        [result.access], block, _common_place(block, result.unit), indices
+        [result.access], block, tree.common_place(block, [result.unit]), indices
     ):
         return False  # it may be the result of an earlier step
     if not left:
@@ -823,7 +822,7 @@ def check_alone(producer: ir.Operation, consumer: ir.Operation, where: str) -> N
             reads.
     """
     check_unconditional(consumer, where)
-    place = _common_place(producer, consumer)
+    place = tree.common_place(producer, [consumer])
     ends = [tree.child_of(place, tree.realize_of(o)) for o in (producer, consumer)]
     statements = tree.statements(ends[0].block)
     first, last = (statements.index(end) for end in ends)
@@ -923,15 +922,11 @@ def check_writes_once(block: ir.Operation, where: str) -> None:
             continue
         region = tree.region_in(block, access.op)
         box = regions.region_of(access, indices, inside.__contains__)
-        steps: dict[str, Dim] = {}
-        from_0: dict[str, Dim] = {}
-        for n, start, extent in axes:
-            name = indices.symbol(region.arguments[n])
-            steps[name] = extent
-            from_0 |= {name: dims.symbol(name) + start} if start != 0 else {}
-            limits[name] = 0, bounds(extent - 1, limits)[1]
-        moved = [run.mapped(lambda end, f=from_0: substitute(end, f)) for run in box]
-        if not are_disjoint(moved, steps, limits):
+        counted = [
+            (indices.symbol(region.arguments[n]), start, extent)
+            for n, start, extent in axes
+        ]
+        if not _are_disjoint_from_0(box, counted, limits):
             raise ScheduleError(
                 f"{where}: several points of {tree.describe(block)} may write the same "
                 f"element of `{accesses.buffer_name(access.buffer)}`: expected that each "
@@ -1013,7 +1008,10 @@ def _check_seen_later(
                 before
                 or touch.access.is_write
                 or not is_covered(
-                    [touch.access], block, _common_place(block, touch.unit), indices
+                    [touch.access],
+                    block,
+                    tree.common_place(block, [touch.unit]),
+                    indices,
                 )
             ):
                 verb = "write" if touch.access.is_write else "read"

@@ -17,7 +17,6 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import to_attribute
-from relax_mlir.objects.memrefs import replace_buffer, retype_view
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices, emit_constant
 from relax_mlir.traversal import own_operations
@@ -30,8 +29,6 @@ __all__ = [
     "move_before",
     "move_body",
     "point_before",
-    "replace_buffer",
-    "retype_view",
     "set_annotation",
     "sweep",
 ]

@@ -18,7 +18,7 @@ from relax_mlir.dialects.monomials import Atom, Monomial, terms_of
 from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import Index, emit, nonzero_divisor
-from relax_mlir.indexing import constant_of
+from relax_mlir.indexing import constant_of, selected_divisor
 from relax_mlir.tir.schedule import tree
 
 __all__ = [
@@ -94,8 +94,8 @@ class Indices:
         if owner.name == "arith.maxsi" and constant_of(owner.operands[1]) == 1:
             size = self.of(owner.operands[0])
             return size if dim_bounds.is_known_le(0, size) else self.of(value)
-        guarded = _guarded(owner.operation)
-        return self.of(value if guarded is None else guarded)
+        selected = selected_divisor(value)
+        return self.of(value if selected is None else selected)
 
     def is_size(self, dim: Dim) -> bool:
         """Whether an expression depends on sizes of the program alone."""
@@ -138,18 +138,6 @@ def _size_name(value: ir.Value) -> str | None:
     number = ir.BlockArgument(value).arg_number
     said = ir.DictAttr(ir.ArrayAttr(attributes["arg_attrs"])[number])
     return ir.StringAttr(said[marks.SYMBOL]).value if marks.SYMBOL in said else None
-
-
-def _guarded(op: ir.Operation) -> ir.Value | None:
-    """What a choice is that takes 1 in place of 0."""
-    if op.name != "arith.select" or constant_of(op.operands[1]) != 1:
-        return None
-    test, divisor = op.operands[0].owner, op.operands[2]
-    if isinstance(test, ir.Block) or test.name != "arith.cmpi":
-        return None
-    is_equal = ir.IntegerAttr(test.attributes["predicate"]).value == 0
-    is_zero = constant_of(test.operands[1]) == 0
-    return divisor if is_equal and is_zero and test.operands[0] == divisor else None
 
 
 _READERS: Mapping[str, Callable[[Dim, Dim], Dim]] = {

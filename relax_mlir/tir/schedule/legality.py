@@ -43,6 +43,7 @@ __all__ = [
     "check_stage_pipeline",
     "check_start_contained",
     "has_affine_bindings",
+    "is_box_inside",
     "is_complete",
     "is_inside",
     "is_reduction",
@@ -495,6 +496,17 @@ def is_inside(
     """Whether a run surely goes no further than another."""
     gaps = (inner.low - outer.low, outer.high - inner.high)
     return all(predicates.is_never_negative(g, limits, dict(tops)) for g in gaps)
+
+
+def is_box_inside(
+    inner: Sequence[regions.Run],
+    outer: Sequence[regions.Run],
+    limits: Limits,
+    tops: Mapping[str, Dim],
+) -> bool:
+    """Whether a box surely goes no further than another in any dimension."""
+    pairs = zip(inner, outer, strict=True)
+    return all(is_inside(*pair, limits, tops) for pair in pairs)
 
 
 def _ends(box: Sequence[regions.Run] | None, number: int) -> tuple[Dim, Dim]:

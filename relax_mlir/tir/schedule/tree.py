@@ -27,6 +27,7 @@ __all__ = [
     "body",
     "child_of",
     "children",
+    "common_place",
     "describe",
     "enclosing_loops",
     "function_of",
@@ -121,6 +122,13 @@ def enclosing_loops(op: ir.Operation) -> list[ir.Operation]:
         if is_loop(ancestor):
             found.append(ancestor)
     return found[::-1]
+
+
+def common_place(op: ir.Operation, others: Sequence[ir.Operation]) -> ir.Operation:
+    """The innermost loop around an operation and one of others, or its scope."""
+    around = {a for other in others for a in (other, *ancestors(other))}
+    loops = [loop for loop in enclosing_loops(op) if loop in around]
+    return loops[-1] if loops else scope_of(op)
 
 
 def body(op: ir.Operation) -> ir.Block:

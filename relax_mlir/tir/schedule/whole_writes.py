@@ -90,10 +90,7 @@ def _writes_in_step(
     """Whether a store writes all of a box in each step of a loop around it."""
     made = dependences.surely_written(store, place, indices)
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
-    return made is not None and all(
-        legality.is_inside(inner, outer, limits, tops)
-        for inner, outer in zip(box, within(made), strict=True)
-    )
+    return made is not None and legality.is_box_inside(box, within(made), limits, tops)
 
 
 def is_conditional(access: Access, block: ir.Operation) -> bool:
