@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -132,7 +133,7 @@ def _holds(condition: str, step: Mapping[str, int]) -> bool:
     depth=st.integers(1, 2), both=st.booleans(), options=st.fixed_dictionaries(_options)
 )
 def test_loops_that_carry_nothing_have_elements_of_their_own(
-    depth: int, both: bool, options: dict
+    depth: int, both: bool, options: dict[str, Any]
 ) -> None:
     nest = _Nest(**options)
     names = "WR" if both else "W"
@@ -152,7 +153,7 @@ def test_loops_that_carry_nothing_have_elements_of_their_own(
 
 @settings(max_examples=150, deadline=None)
 @given(depth=st.integers(0, 2), options=st.fixed_dictionaries(_options))
-def test_what_is_surely_written_is_written(depth: int, options: dict) -> None:
+def test_what_is_surely_written_is_written(depth: int, options: dict[str, Any]) -> None:
     nest = _Nest(**options)
     (store,) = nest.accesses("W")
     indices = Indices()
@@ -183,7 +184,7 @@ def _elements(box: Sequence[Run], known: Mapping[str, int]) -> list[tuple[int, .
 
 @settings(max_examples=150, deadline=None)
 @given(depth=st.integers(1, 2), options=st.fixed_dictionaries(_options))
-def test_what_is_covered_is_written_before(depth: int, options: dict) -> None:
+def test_what_is_covered_is_written_before(depth: int, options: dict[str, Any]) -> None:
     nest = _Nest(**options)
     place = nest.loops[depth - 1]
 
@@ -200,7 +201,7 @@ def test_what_is_covered_is_written_before(depth: int, options: dict) -> None:
         assert {nest.element("R", s) for s in same} <= written
 
 
-def _carrying(first: str, second: str = "", **options) -> str:
+def _carrying(first: str, second: str = "", **options: Any) -> str:
     given_ = {"start": 0, "sizes": (3, 3, 2), "condition": ""} | options
     nest = _Nest(
         first=first.split(", "), second=(second or first).split(", "), **given_
