@@ -131,7 +131,8 @@ def stages(
         Stage(
             "llvm",
             f"schedule-expand-math,schedule-lower-abi{_guard(target)},"
-            f"schedule-insert-interrupt-checks,{_to_llvm(target)}",
+            "schedule-insert-interrupt-checks,schedule-guard-divisions,"
+            f"{_to_llvm(target)}",
         ),
     )
 
