@@ -6,6 +6,7 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
@@ -112,6 +113,10 @@ def _permute_axes(block: ir.Operation, order: list[int]) -> None:
     for name, value in moved.items():
         if name in block.attributes:
             block.attributes[name] = to_attribute(value)
+    if marks.AXIS_STARTS in block.attributes:
+        starts = tree.axis_starts(block)
+        permuted = tensors.shape_attr([starts[i] for i in order])
+        block.attributes[marks.AXIS_STARTS] = permuted
     sizes = [extents[i] for i in order]
     static = [e if isinstance(e, int) else -1 for e in sizes]
     block.attributes["static_extents"] = ir.DenseI64ArrayAttr.get(static)
