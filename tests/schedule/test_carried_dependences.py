@@ -584,6 +584,110 @@ def test_blocks_are_not_computed_again_of_other_values():
 
 
 @T.prim_func
+def every_other_element(
+    X: T.Buffer((4,), "float32"),
+    B: T.Buffer((7,), "float32"),
+    C: T.Buffer((7,), "float32"),
+):
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi * 2] = X[vi]
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi] * 2.0
+
+
+@T.prim_func
+def copied_in_each_round(
+    X: T.Buffer((4,), "float32"),
+    Y: T.Buffer((8,), "float32"),
+    D: T.Buffer((2, 8), "float32"),
+):
+    C = T.alloc_buffer((8,))
+    for t in range(2):
+        for i in range(4):
+            with T.block("B"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                Y[vi * 2 + vt] = X[vi]
+        for i in range(8):
+            with T.block("C"):
+                vi = T.axis.spatial(8, i)
+                C[vi] = Y[vi]
+        for i in range(8):
+            with T.block("D"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                D[vt, vi] = C[vi]
+
+
+@pytest.mark.parametrize(
+    ("before", "apply", "message"),
+    [
+        (
+            of_one_round_each,
+            lambda s: s.reverse_compute_at("Y", s.get_loops("C")[1]),
+            "`C` touches `Y` in steps of loop `t` before block `Y` does",
+        ),
+        (every_other_element, _move_c, "may not write all that it reads in a step of"),
+        (
+            copied_in_each_round,
+            lambda s: s.reverse_compute_at("C", s.get_loops("B")[1]),
+            "may not write all that it reads in a step of loop `t`",
+        ),
+    ],
+)
+def test_consumers_compute_all_of_their_points_in_time(before, apply, message):
+    schedule = Schedule(before)
+
+    with pytest.raises(ScheduleError, match=message):
+        apply(schedule)
+
+
+@T.prim_func
+def one_after_the_other(X: T.Buffer((4, 8), "float32"), C: T.Buffer((4, 8), "float32")):
+    B = T.alloc_buffer((4, 8))
+    for i, j in T.grid(4, 8):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = X[vi, vj] * 2.0
+    for i, j in T.grid(4, 8):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+def _fused(schedule, name):
+    return schedule.fuse(*schedule.get_loops(name))
+
+
+@pytest.mark.parametrize(
+    ("of_producer", "of_consumer"),
+    [
+        (_fused, None),
+        (lambda s, n: s.split(_fused(s, n), [None, 5])[0], None),
+        (lambda s, n: s.split(s.get_loops(n)[1], [None, 3])[0], None),
+        (
+            lambda s, n: s.get_loops(n)[0],
+            lambda s, n: s.split(_fused(s, n), [None, 5]),
+        ),
+        (
+            lambda s, n: s.split(s.get_loops(n)[1], [None, 5])[0],
+            lambda s, n: s.split(s.get_loops(n)[0], [None, 3]),
+        ),
+    ],
+)
+def test_consumers_move_under_loops_that_do_not_divide(of_producer, of_consumer):
+    schedule = Schedule(one_after_the_other)
+    if of_consumer is not None:
+        of_consumer(schedule, "C")
+
+    schedule.reverse_compute_at("C", of_producer(schedule, "B"))
+
+    check_schedule(schedule, one_after_the_other)
+
+
+@T.prim_func
 def rounds_of_rows(
     X: T.Buffer((4, 3), "float32"),
     C: T.Buffer((5,), "float32"),

@@ -218,7 +218,7 @@ REFUSED = {
     "a sum of unfinished sums in a fused loop": (
         summed_twice,
         _summed_in_a_fused_loop,
-        "block `C` would combine some values several times under loop `i_k_fused`",
+        "the producers of block `C` may not write all that it reads",
     ),
     "a writer in the loop": (
         two_in_a_loop,

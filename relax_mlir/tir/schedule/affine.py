@@ -26,6 +26,7 @@ __all__ = [
     "is_falling",
     "sum_of_loops",
     "value_of",
+    "with_composites",
     "with_divided_sums",
 ]
 
@@ -149,7 +150,7 @@ def is_affine(
         may_end_early: whether a loop may end before its lower digits do, as one of 10 does
             that is divided by 4: digits stay independent, but 3 * 4 values are not visited.
     """
-    values, extents, predicates = _with_composites(values, extents, predicates, limits)
+    values, extents, predicates = with_composites(values, extents, predicates, limits)
     axes: list[list[Digit]] = []
     for value in values:
         digits = digits_of(simplify(value, limits), extents)
@@ -163,7 +164,7 @@ def is_affine(
     )
 
 
-def _with_composites(
+def with_composites(
     values: Sequence[Dim],
     extents: Mapping[str, Dim],
     predicates: Sequence[Dim],
@@ -223,7 +224,7 @@ def with_divided_sums(
         total, count = 0, 1  # as loops count that are nested: names sort by their depth
         for name in reversed(names):
             total, count = total + count * dims.symbol(name), count * extents[name]
-        values, extents, _ = _with_composites(
+        values, extents, _ = with_composites(
             values, extents, [count - 1 - total], limits
         )
     return values, extents

@@ -112,7 +112,8 @@ def _check(move: _Move) -> None:
     dependences.check_writes_once(block, where)
     if move.is_reverse:
         around = [*tree.enclosing_loops(loop), loop]
-        dependences.check_computed_earlier(block, around, where)
+        kept = dependences.kept_loops(block, move.others, around)
+        dependences.check_computed_earlier(block, kept, where)
         dependences.check_recomputed(block, move.others, where)
     else:
         legality.check_not_output(block, where)
@@ -235,11 +236,8 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
         for start, end in zip(tree.axis_starts(block), tops, strict=True)
     ]
     found = _solved(move, move.loop, names, tops, indices)
-    if move.is_reverse:
-        everywhere = _solved(move, tree.scope_of(block), names, tops, indices)
-        _check_all_points(
-            move, dict(zip(names, whole, strict=True)), everywhere, indices
-        )
+    if move.is_reverse and found:
+        _check_all_points(move)
     domains: list[Run] = []
     for name, run in zip(names, whole, strict=True):
         runs = regions.hull([[r] for r in found.get(name, [])], limits)
@@ -273,30 +271,31 @@ def _solved(
     return found
 
 
-def _check_all_points(
-    move: _Move,
-    whole: Mapping[str, Run],
-    everywhere: Mapping[str, Sequence[Run]],
-    indices: Indices,
-) -> None:
+def _check_all_points(move: _Move) -> None:
     """Refuse to move a consumer some of whose points read nothing that producers write.
 
-    Such points are in no step of the loop, as where a condition guards the read of padding.
+    Such points are in no step of the loop, as where a condition guards the read of padding,
+    or where a step of a loop around both writes a part alone of what each step reads.
     """
-    scope = tree.scope_of(move.block)
-    limits, tops = limits_at(indices, scope), legality.tops_at(indices, scope)
-    for number, (name, run) in enumerate(whole.items()):
-        reached = regions.hull([[r] for r in everywhere.get(name, [])], limits)
-        if not reached:
-            continue
-        if legality.is_inside(run, reached[0], limits, tops):
-            continue
-        low, high = reached[0].low, reached[0].high
-        raise ScheduleError(
-            f"{move.where}: axis {number} of {tree.describe(move.block)} goes from "
-            f"{run.low} to {run.high}, but its producers write what it reads from "
-            f"{low} to {high} alone: expected that they write something for each point"
-        )
+    block, indices = move.block, Indices()
+    place = tree.common_place(block, move.others)
+    for buffer in _shared_buffers(move):
+        read = [
+            access
+            for access in accesses.accesses_in(block)
+            if access.buffer == buffer and not access.is_write
+        ]
+        writers = [o for o in move.others if buffer in accesses.buffers_written(o)]
+        if any(
+            dependences.is_covered(read, w, place, indices, by_all=True)
+            for w in writers
+        ):
+            return
+    raise ScheduleError(
+        f"{move.where}: the producers of {tree.describe(block)} may not write all that it "
+        f"reads in a step of {tree.describe(place)}: expected that they write something "
+        "for each point"
+    )
 
 
 def _axis_ends(block: ir.Operation, indices: Indices) -> list[Dim]:

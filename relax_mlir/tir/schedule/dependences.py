@@ -23,6 +23,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.intervals import Range
+from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import (
@@ -59,6 +60,7 @@ __all__ = [
     "check_writes_once",
     "is_covered",
     "is_idempotent",
+    "kept_loops",
     "surely_written",
     "tied_loops",
 ]
@@ -293,10 +295,31 @@ def surely_written(
         values = [substitute(v, known) for v in values]
         slacks = [substitute(s, known) for s in slacks]
         extents = {n: substitute(e, known) for n, e in extents.items()}
-    if not _are_products(values, slacks, extents, limits, indices):
-        return None
     box = regions.region_of(access, indices, inside.__contains__)
-    return _clipped(box, values, slacks, extents, limits)
+    composed, cut, bounding = affine.with_composites(values, extents, slacks, limits)
+    if cut != extents:
+        if not all(
+            _is_positive(cut[n], limits) or any(_counts(v, n) for v in composed)
+            for n in cut.keys() - extents.keys()
+        ):
+            return None  # there may be no step
+        limits |= {n: (0, bounds(e - 1, limits)[1]) for n, e in cut.items()}
+        runs = {n: Run(0, e - 1) for n, e in cut.items()}
+        box = [regions.interval(v, runs, limits) for v in composed]
+    if not _are_products(composed, bounding, cut, limits, indices):
+        return None
+    return _clipped(box, composed, bounding, cut, limits)
+
+
+def _is_positive(size: Dim, limits: Limits) -> bool:
+    least = bounds(size, limits)[0]
+    return least is not None and is_known_le(1, least)
+
+
+def _counts(value: Dim, name: str) -> bool:
+    """Whether an index counts on with a loop, so that it has no value if there is no step."""
+    counted = {monomial for monomial, _ in terms_of(dims.symbol(name))}
+    return any(monomial in counted for monomial, _ in terms_of(value))
 
 
 def _is_of_start(access: Access, root: ir.Operation) -> bool:
@@ -321,7 +344,8 @@ def _are_products(
 ) -> bool:
     """Whether loops from 0 on take indices to each combination of values in their runs."""
     used = {name for dim in (*values, *slacks) for name in symbols_of(dim)}
-    if any(not isinstance(indices.values[n].owner, ir.Block) for n in used):
+    outer = used - extents.keys()
+    if any(not isinstance(indices.values[n].owner, ir.Block) for n in outer):
         return False  # an index is loaded
     if any(extents.keys() & set(symbols_of(e)) for e in extents.values()):
         return False
@@ -369,11 +393,14 @@ def is_covered(
     writer: ir.Operation,
     place: ir.Operation,
     indices: Indices,
+    *,
+    by_all: bool = False,
 ) -> bool:
     """Whether a block surely writes, in each step of a place, all that is read there.
 
     Args:
         reads: accesses of one buffer, all of them behind the block.
+        by_all: reads that a condition keeps inside of the buffer count as well.
     """
     if not reads:
         return True
@@ -384,15 +411,57 @@ def is_covered(
     sure = [surely_written(a, place, indices) for a in stores]
 
     def is_written(access: Access) -> bool:
-        box = regions.region_of(access, indices, inside.__contains__)
-        part = legality.within_buffer(box, buffer, place, indices)
+        # Two boxes around what is read, of which either may be the closer one.
+        boxes = [regions.region_of(access, indices, inside.__contains__)]
+        boxes += _over_domain(access, tree.scope_of(writer), indices)
+        if not by_all:
+            boxes = [legality.within_buffer(b, buffer, place, indices) for b in boxes]
         return any(
-            legality.is_box_inside(part, made, limits, tops)
-            for made in sure
-            if made is not None
+            all(
+                any(legality.is_inside(run, made, limits, tops) for run in runs)
+                for made, *runs in zip(surely, *boxes, strict=True)
+            )
+            for surely in sure
+            if surely is not None
         )
 
     return all(map(is_written, reads))
+
+
+def _over_domain(
+    access: Access, scope: ir.Operation, indices: Indices
+) -> list[list[Run]]:
+    """The box that an access touches while its block goes over all of its points.
+
+    Loops that are cut off by a condition visit no others. None for an access outside of
+    the blocks of a scope.
+    """
+    outer = list(tree.ancestors(access.op))
+    block = next(
+        (o for o in outer if tree.is_block(o) and tree.scope_of(o) == scope), None
+    )
+    if block is None:
+        return []
+    inside = set(tree.subtree(block)) - {block}
+    box = regions.region_of(access, indices, inside.__contains__)
+    names = [
+        indices.symbol(axis) for axis in tree.region_in(block, access.op).arguments
+    ]
+    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    domain = {
+        name: Run(start, start + extent - 1)
+        for name, start, extent in zip(names, starts, extents, strict=True)
+    }
+    limits = limits_at(indices, block)
+    return [
+        [
+            Run(
+                regions.interval(run.low, domain, limits).low,
+                regions.interval(run.high, domain, limits).high,
+            )
+            for run in box
+        ]
+    ]
 
 
 def is_idempotent(
@@ -894,6 +963,30 @@ def tied_loops(producer: ir.Operation, consumer: ir.Operation) -> list[ir.Operat
             carrying = carrying_loops(found, shared, indices)
             tied = [loop for loop in tied if loop not in carrying]
     return tied
+
+
+def kept_loops(
+    block: ir.Operation,
+    producers: Sequence[ir.Operation],
+    around: Sequence[ir.Operation],
+) -> list[ir.Operation]:
+    """The loops around a block that keep its steps apart when it moves to its producers.
+
+    Each step of such a loop computes the same points as before: the block does not depend
+    on the loop, or reads in each step what all producers write in it. In the steps of other
+    loops, it computes all points.
+
+    Args:
+        around: the loops around the place that it moves to.
+    """
+    loops = [loop for loop in tree.enclosing_loops(block) if loop in around]
+    used = _loops_used(block, loops)
+    tied = [tied_loops(producer, block) for producer in producers]
+    return [
+        loop
+        for loop in loops
+        if loop not in used or (tied and all(loop in each for each in tied))
+    ]
 
 
 def check_writes_once(block: ir.Operation, where: str) -> None:
