@@ -28,6 +28,19 @@ def _guarded_read(A: T.Buffer((4,), "float32"), C: T.Buffer((5,), "float32")):
 
 
 @T.prim_func
+def _padded(A: T.Buffer((4,), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = A[vi]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = T.if_then_else(vi >= 2, B[vi - 2], T.float32(0))
+
+
+@T.prim_func
 def _open_sizes(a: T.handle, c: T.handle, n: T.int32):
     A = T.match_buffer(a, (n,))
     C = T.match_buffer(c, (n,))
@@ -60,6 +73,17 @@ def test_consumers_keep_points_that_read_nothing() -> None:
 
     with pytest.raises(ScheduleError, match="may not write all that it reads"):
         schedule.reverse_compute_at("C", loop)
+
+
+def test_what_no_step_reads_is_not_copied() -> None:
+    schedule = Schedule(_padded)
+    schedule.loop_partition(schedule.get_loops("C")[0], [2])
+    before = schedule.mod.script()
+
+    with pytest.raises(ScheduleError, match="no element of `B` is used"):
+        schedule.cache_read("C_i0", 0, "global")
+
+    assert schedule.mod.script() == before
 
 
 def test_loops_of_open_sizes_merge() -> None:

@@ -403,6 +403,11 @@ def _allocate(
     if not stage.is_whole:
         limits = limits_at(indices, stage.place)
         extents = [simplify(run.extent, limits) for run in stage.box]
+        if any(isinstance(extent, int) and extent < 1 for extent in extents):
+            raise ScheduleError(
+                f"no element of `{accesses.buffer_name(stage.buffer)}` is used: expected a "
+                "block that reads or writes some, where its conditions hold"
+            )
         # A buffer has one size in all steps of the loops around.
         shape = [
             e if indices.is_size(e) else size
