@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -68,7 +68,15 @@ _LLVM_FUNCTIONS = {
         c_void_p,
         (c_void_p, c_void_p, c_void_p, POINTER(c_void_p), c_uint, c_char_p),
     ),
+    "LLVMBuildExtractElement": (c_void_p, (c_void_p, c_void_p, c_void_p, c_char_p)),
     "LLVMBuildFreeze": (c_void_p, (c_void_p, c_void_p, c_char_p)),
+    "LLVMBuildGEP2": (
+        c_void_p,
+        (c_void_p, c_void_p, c_void_p, POINTER(c_void_p), c_uint, c_char_p),
+    ),
+    "LLVMBuildStore": (c_void_p, (c_void_p, c_void_p, c_void_p)),
+    "LLVMConstInt": (c_void_p, (c_void_p, c_ulonglong, c_int)),
+    "LLVMConstIntGetZExtValue": (c_ulonglong, (c_void_p,)),
     "LLVMContextCreate": (c_void_p, ()),
     "LLVMContextDispose": (None, (c_void_p,)),
     "LLVMContextSetDiagnosticHandler": (None, (c_void_p, _DiagnosticHandler, c_void_p)),
@@ -94,12 +102,14 @@ _LLVM_FUNCTIONS = {
     "LLVMDisposePassBuilderOptions": (None, (c_void_p,)),
     "LLVMDisposeTargetData": (None, (c_void_p,)),
     "LLVMDisposeTargetMachine": (None, (c_void_p,)),
+    "LLVMGetAggregateElement": (c_void_p, (c_void_p, c_uint)),
     "LLVMGetBasicBlockTerminator": (c_void_p, (c_void_p,)),
     "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
     "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
     "LLVMGetDefaultTargetTriple": (c_void_p, ()),
     "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
     "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
+    "LLVMGetElementType": (c_void_p, (c_void_p,)),
     "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
     "LLVMGetFirstBasicBlock": (c_void_p, (c_void_p,)),
     "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
@@ -132,6 +142,10 @@ _LLVM_FUNCTIONS = {
     "LLVMGlobalGetValueType": (c_void_p, (c_void_p,)),
     "LLVMInstructionEraseFromParent": (None, (c_void_p,)),
     "LLVMInt16TypeInContext": (c_void_p, (c_void_p,)),
+    "LLVMInt64TypeInContext": (c_void_p, (c_void_p,)),
+    "LLVMIsAConstantInt": (c_void_p, (c_void_p,)),
+    "LLVMIsAInstruction": (c_void_p, (c_void_p,)),
+    "LLVMIsConstant": (c_int, (c_void_p,)),
     "LLVMLookupIntrinsicID": (c_uint, (c_char_p, c_size_t)),
     "LLVMParseIRInContext": (
         c_int,
@@ -140,6 +154,7 @@ _LLVM_FUNCTIONS = {
     "LLVMPositionBuilderBefore": (None, (c_void_p, c_void_p)),
     "LLVMReplaceAllUsesWith": (None, (c_void_p, c_void_p)),
     "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
+    "LLVMSetAlignment": (None, (c_void_p, c_uint)),
     "LLVMSetInstrParamAlignment": (None, (c_void_p, c_uint, c_uint)),
     "LLVMSetModuleDataLayout": (None, (c_void_p, c_void_p)),
     "LLVMSetOperand": (None, (c_void_p, c_uint, c_void_p)),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import tvm_ffi
 
 from relax_mlir.errors import CompileError, near_misses
-from relax_mlir.runtime import chosen_indices, llvm_c, masked_loads
+from relax_mlir.runtime import chosen_indices, llvm_c, masked_loads, masked_stores
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.traversal import own_operations
 
@@ -311,6 +311,7 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
                 cleanup.callback(llvm.LLVMDisposeErrorMessage, text)
                 raise CompileError(f"`{passes}`: {ctypes.string_at(text).decode()}")
         masked_loads.as_integer_loads(code)
+        masked_stores.as_scalar_stores(code)
         if llvm.LLVMTargetMachineEmitToMemoryBuffer(
             machine, code, kind, byref(message), byref(buffer)
         ):
