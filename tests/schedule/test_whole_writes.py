@@ -1,9 +1,12 @@
 """Copies back from a cache keep the elements that a block leaves out."""
 
+# ruff: noqa: N803  scripts name buffers in capitals
+
 import pytest
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import from_source
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule
 
@@ -84,6 +87,11 @@ _WHOLE = {
         (6, 6),
     ),
 }
+# Each step of the first loop writes a box.
+_WHOLE_IN_A_STEP = (
+    *("triangle", "every other row", "diagonal", "inner triangle"),
+    *("axes of one loop", "diagonal beside rows"),
+)
 _STEPS = {
     "cache_write": lambda s: s.cache_write("C", 0, "global"),
     "write_at": lambda s: s.write_at(s.get_loops("C")[0], "C", 0, "global"),
@@ -111,8 +119,13 @@ _READER = """for i, j in T.grid(6, 6):
 """
 
 
-@pytest.mark.parametrize("step", ["cache_write", "write_at"])
-@pytest.mark.parametrize("name", _PARTIAL)
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        *((name, "cache_write") for name in _PARTIAL),
+        *((name, "write_at") for name in _PARTIAL if name not in _WHOLE_IN_A_STEP),
+    ],
+)
 def test_elements_that_a_block_leaves_out_are_not_copied_back(name, step):
     schedule = Schedule(_program(*_PARTIAL[name]))
 
@@ -144,6 +157,41 @@ def test_whole_boxes_are_copied_back(name, step):
     _STEPS[step](schedule)
 
     check_schedule(schedule, program)
+
+
+@pytest.mark.parametrize("name", _WHOLE_IN_A_STEP)
+def test_boxes_of_steps_are_copied_back(name):
+    program = _program(*_PARTIAL[name])
+    schedule = Schedule(program)
+
+    _STEPS["write_at"](schedule)
+
+    check_schedule(schedule, program)
+
+
+@T.prim_func
+def columns_of_rounds(
+    A: T.Buffer((6,), "float32"),
+    C: T.Buffer((12,), "float32"),
+    D: T.Buffer((2, 12), "float32"),
+):
+    for t in range(2):
+        for i in range(6):
+            with T.block("C"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                C[vi * 2 + vt] = A[vi]
+        for i in range(12):
+            with T.block("D"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                D[vt, vi] = C[vi]
+
+
+def test_what_rounds_write_together_is_not_copied_back_in_one():
+    schedule = Schedule(columns_of_rounds)
+    schedule.loop_partition(schedule.get_loops("C")[1], [3])
+
+    with pytest.raises(ScheduleError, match="may leave out elements of `C`"):
+        schedule.cache_write("C_i1", 0, "global")
 
 
 def test_buffers_without_values_from_before_are_copied_back():
