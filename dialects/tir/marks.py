@@ -29,6 +29,7 @@ __all__ = [
     "PARAM",
     "POINTEE",
     "RETURN_TYPE",
+    "RING",
     "ROOT",
     "SIZE_DTYPE",
     "STEPS",
@@ -59,6 +60,7 @@ AXIS_STARTS = "tir.axis_starts"  # of a block, where they are not all 0
 LOOP_NAMES = "tir.loop_names"  # of a block that stands for its grid: of its loops
 SYMBOL = "tir.symbol"  # of an argument: the size that it is
 PARAM = "tir.param"  # an argument that is a size and a parameter of the script
+RING = "tir.ring"  # of a buffer that `rolling_buffer` has turned into a ring
 HANDLE = "tir.handle"  # of an argument: what the pointer to the buffer is called
 BUFFER = "tir.buffer"  # of a buffer: alignment and the like, where not as usual
 ORDER = "tir.order"  # of a program: numbers of its arguments in the order of a script

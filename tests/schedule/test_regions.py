@@ -233,6 +233,62 @@ def test_rings_hold_what_tiles_have_in_common(tile):
     check_schedule(schedule, windows)
 
 
+@T.prim_func
+def three_stages(A: T.Buffer((16,), "float32"), D: T.Buffer((10,), "float32")):
+    B = T.alloc_buffer((14,))
+    C = T.alloc_buffer((12,))
+    for i in range(14):
+        with T.block("B"):
+            vi = T.axis.spatial(14, i)
+            B[vi] = T.max(A[vi], A[vi + 2])
+    for i in range(12):
+        with T.block("C"):
+            vi = T.axis.spatial(12, i)
+            C[vi] = T.max(B[vi], B[vi + 2])
+    for i in range(10):
+        with T.block("D"):
+            vi = T.axis.spatial(10, i)
+            D[vi] = T.max(C[vi], C[vi + 2])
+
+
+@pytest.mark.parametrize("order", ["BC", "CB"])
+def test_rings_are_made_of_rings(order):
+    schedule = Schedule(three_stages)
+    outer, _ = schedule.split(schedule.get_loops("D")[0], [None, 2])
+    schedule.compute_at("C", outer)
+    schedule.compute_at("B", outer)
+
+    for name in order:
+        schedule.rolling_buffer(name, 0)
+
+    check_schedule(schedule, three_stages)
+
+
+@T.prim_func
+def rounds_of_columns(
+    X: T.Buffer((6,), "float32"),
+    Y: T.Buffer((12,), "float32"),
+    C: T.Buffer((2, 6), "float32"),
+):
+    for t in range(2):
+        for i in range(6):
+            with T.block("Y"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                Y[vi * 2 + vt] = X[vi]
+        for i in range(6):
+            with T.block("C"):
+                vt, vi = T.axis.remap("SS", [t, i])
+                C[vt, vi] = Y[vi * 2 + vt]
+
+
+def test_rings_do_not_keep_what_changes():
+    schedule = Schedule(rounds_of_columns)
+    schedule.cache_read("C", 0, "global")
+
+    with pytest.raises(ScheduleError, match="`Y` may write `Y` anew in each step of"):
+        schedule.rolling_buffer("Y_global", 0)
+
+
 def test_only_serial_loops_turn_a_ring():
     schedule = Schedule(neighbours)
     (i,) = schedule.get_loops("C")

@@ -25,6 +25,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.intervals import Range
 from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
+from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import (
     accesses,
@@ -55,6 +56,7 @@ __all__ = [
     "check_none_carried",
     "check_recomputed",
     "check_reordered",
+    "check_same_in_all_steps",
     "check_start_hoisted",
     "check_unconditional",
     "check_writes_once",
@@ -963,6 +965,42 @@ def tied_loops(producer: ir.Operation, consumer: ir.Operation) -> list[ir.Operat
             carrying = carrying_loops(found, shared, indices)
             tied = [loop for loop in tied if loop not in carrying]
     return tied
+
+
+def check_same_in_all_steps(
+    block: ir.Operation, nest: Sequence[ir.Operation], where: str
+) -> None:
+    """Refuse to keep what a block computed in an earlier step of loops around it.
+
+    The elements of a ring that was made of a buffer stand for those of the buffer, of which
+    this was asked before.
+
+    Raises:
+        ScheduleError: another block may write what it reads anew in each step.
+    """
+    indices = Indices()
+    read = [a for a in accesses.accesses_with_conditions(block) if not a.is_write]
+    for other in accesses.scope_children(tree.scope_of(block)):
+        shared = [loop for loop in nest if loop in tree.enclosing_loops(other)]
+        if other == block or not shared:
+            continue
+        for buffer in accesses.buffers_written(other):
+            found = [a for a in read if a.buffer == buffer]
+            if not found or _is_ring(buffer) or is_idempotent(other, buffer, shared):
+                continue
+            found += [a for a in _accesses_of(other, buffer) if a.is_write]
+            if carrying_loops(found, shared, indices):
+                raise ScheduleError(
+                    f"{where}: {tree.describe(other)} may write "
+                    f"`{accesses.buffer_name(buffer)}` anew in each step of "
+                    f"{tree.describe(shared[0])}: expected that {tree.describe(block)} "
+                    "computes an element of the same values in each of them"
+                )
+
+
+def _is_ring(buffer: ir.Value) -> bool:
+    owner = buffer.owner
+    return not isinstance(owner, ir.Block) and marks.RING in owner.attributes
 
 
 def kept_loops(

@@ -11,11 +11,13 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.monomials import Monomial, terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
+from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import (
     accesses,
     affine,
+    dependences,
     edit,
     legality,
     predicates,
@@ -81,6 +83,9 @@ def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> No
     _check_dependences(scope, block, buffer)
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     place = _common_loop(block, readers)
+    loops = tree.enclosing_loops(block)
+    nest = loops[: loops.index(place) + 1]
+    dependences.check_same_in_all_steps(block, nest, _WHERE)
     with state.change(block) as indices:
         _check_predicate(block, indices)
         ring = _ring(block, buffer, place, indices)
@@ -90,7 +95,8 @@ def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> No
             _turn(ring, user, indices)
         shape = list(accesses.buffer_shape(buffer))
         shape[ring.axis] = ring.extent
-        retyped(state, buffer, indices, shape=shape)
+        mark = {marks.RING: ir.UnitAttr.get()}
+        retyped(state, buffer, indices, shape=shape, changed=mark)
 
 
 def _check_dependences(
