@@ -720,6 +720,28 @@ def diagonals_of_products(X: T.Buffer((4, 3), "float32"), C: T.Buffer((6,), "flo
             C[vi + vj] = B[vi, vj]
 
 
+@T.prim_func
+def sums_that_go_on(X: T.Buffer((8, 3), "float32"), D: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((8,))
+    for i, k in T.grid(8, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = T.if_then_else(vi > 0, C[vi - 1], T.float32(0))
+            C[vi] = C[vi] + X[vi, vk]
+    for i in range(8):
+        with T.block("D"):
+            vi = T.axis.spatial(8, i)
+            D[vi] = C[7 - vi]
+
+
+def test_points_that_read_one_another_are_computed_in_order():
+    schedule = Schedule(sums_that_go_on)
+
+    with pytest.raises(ScheduleError, match="or read what another one writes"):
+        schedule.compute_at("C", schedule.get_loops("D")[0])
+
+
 @pytest.mark.parametrize("before", [rounds_of_rows, diagonals_of_products])
 @pytest.mark.parametrize(
     "apply",

@@ -1031,7 +1031,8 @@ def check_writes_once(block: ir.Operation, where: str) -> None:
     """Refuse to compute the points of a block in another order, if some share an element.
 
     Raises:
-        ScheduleError: the place of a store does not tell all spatial axes.
+        ScheduleError: the places of what it writes, and reads of that, do not tell all
+            spatial axes.
     """
     indices = Indices()
     inside = set(tree.subtree(block)) - {block}
@@ -1048,20 +1049,28 @@ def check_writes_once(block: ir.Operation, where: str) -> None:
         )
         if kind != "R" and extent != 1
     ]
+    arguments = tree.body(block).arguments
+    counted = [(indices.symbol(arguments[n]), start, e) for n, start, e in axes]
+    own = accesses.own_buffers(block)
+    touched: dict[ir.Value, list[list[Run]]] = {}
     for access in accesses.accesses_in(block):
-        if not access.is_write or access.buffer in accesses.own_buffers(block):
-            continue
-        region = tree.region_in(block, access.op)
+        region = tree.region_in(block, access.op).arguments
+        same: dict[str, Dim] = {
+            indices.symbol(theirs): dims.symbol(indices.symbol(ours))
+            for theirs, ours in zip(region, arguments, strict=True)
+        }
         box = regions.region_of(access, indices, inside.__contains__)
-        counted = [
-            (indices.symbol(region.arguments[n]), start, extent)
-            for n, start, extent in axes
-        ]
-        if not _are_disjoint_from_0(box, counted, limits):
+        moved = [run.mapped(lambda end, s=same: substitute(end, s)) for run in box]
+        touched.setdefault(access.buffer, []).append(moved)
+    for buffer in accesses.buffers_written(block):
+        if buffer in own:
+            continue
+        box = regions.hull(touched[buffer], limits)
+        if box is None or not _are_disjoint_from_0(box, counted, limits):
             raise ScheduleError(
                 f"{where}: several points of {tree.describe(block)} may write the same "
-                f"element of `{accesses.buffer_name(access.buffer)}`: expected that each "
-                "has elements of its own"
+                f"element of `{accesses.buffer_name(buffer)}`, or read what another one "
+                "writes: expected that each has elements of its own"
             )
 
 
