@@ -50,7 +50,8 @@ class Lanes:
         """The type of as many lanes of another type."""
         type_ = self.value.type
         if isinstance(type_, ir.VectorType):
-            return ir.VectorType.get(type_.shape, element)
+            scalable = type_.scalable_dims
+            return ir.VectorType.get(type_.shape, element, scalable=scalable)
         return element
 
     def like(self, other: Lanes | float) -> Lanes:
