@@ -21,6 +21,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
+from relax_mlir.dialects.dim_limits import is_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.intervals import Range
 from relax_mlir.dialects.monomials import terms_of
@@ -301,7 +302,7 @@ def surely_written(
     composed, cut, bounding = affine.with_composites(values, extents, slacks, limits)
     if cut != extents:
         if not all(
-            _is_positive(cut[n], limits) or any(_counts(v, n) for v in composed)
+            is_le(1, cut[n], limits) or any(_counts(v, n) for v in composed)
             for n in cut.keys() - extents.keys()
         ):
             return None  # there may be no step
@@ -311,11 +312,6 @@ def surely_written(
     if not _are_products(composed, bounding, cut, limits, indices):
         return None
     return _clipped(box, composed, bounding, cut, limits)
-
-
-def _is_positive(size: Dim, limits: Limits) -> bool:
-    least = bounds(size, limits)[0]
-    return least is not None and is_known_le(1, least)
 
 
 def _counts(value: Dim, name: str) -> bool:
@@ -415,7 +411,8 @@ def is_covered(
     def is_written(access: Access) -> bool:
         # Two boxes around what is read, of which either may be the closer one.
         boxes = [regions.region_of(access, indices, inside.__contains__)]
-        boxes += _over_domain(access, tree.scope_of(writer), indices)
+        of_points = _box_of_points(access, tree.scope_of(writer), indices)
+        boxes += [] if of_points is None else [of_points]
         if not by_all:
             boxes = [legality.within_buffer(b, buffer, place, indices) for b in boxes]
         return any(
@@ -430,20 +427,22 @@ def is_covered(
     return all(map(is_written, reads))
 
 
-def _over_domain(
+def _box_of_points(
     access: Access, scope: ir.Operation, indices: Indices
-) -> list[list[Run]]:
+) -> list[Run] | None:
     """The box that an access touches while its block goes over all of its points.
 
-    Loops that are cut off by a condition visit no others. None for an access outside of
-    the blocks of a scope.
+    Loops that are cut off by a condition visit no others.
+
+    Returns:
+        None for an access outside of the blocks of the scope.
     """
     outer = list(tree.ancestors(access.op))
     block = next(
         (o for o in outer if tree.is_block(o) and tree.scope_of(o) == scope), None
     )
     if block is None:
-        return []
+        return None
     inside = set(tree.subtree(block)) - {block}
     box = regions.region_of(access, indices, inside.__contains__)
     names = [
@@ -454,16 +453,7 @@ def _over_domain(
         name: Run(start, start + extent - 1)
         for name, start, extent in zip(names, starts, extents, strict=True)
     }
-    limits = limits_at(indices, block)
-    return [
-        [
-            Run(
-                regions.interval(run.low, domain, limits).low,
-                regions.interval(run.high, domain, limits).high,
-            )
-            for run in box
-        ]
-    ]
+    return regions.over_domain(box, domain, limits_at(indices, block))
 
 
 def is_idempotent(
@@ -740,7 +730,6 @@ def check_computed_later(block: ir.Operation, where: str) -> None:
     scope, loops = tree.scope_of(block), tree.enclosing_loops(block)
     blocks = accesses.scope_children(scope)
     indices = Indices()
-    read = [a for a in accesses.accesses_with_conditions(block) if not a.is_write]
     made = accesses.buffers_written(block)
     results = [
         t
@@ -748,23 +737,54 @@ def check_computed_later(block: ir.Operation, where: str) -> None:
         for t in found
         if buffer in made and not t.access.is_write and t.unit != block
     ]
-    for other in blocks[: blocks.index(block)]:
+    before = blocks[: blocks.index(block)]
+    for change in _changes_between_steps(block, before, loops, indices):
+        if not all(
+            _keeps_values(block, result, change.found, change.shared, indices)
+            for result in results
+        ):
+            raise ScheduleError(
+                f"{where}: {tree.describe(change.writer)} may overwrite "
+                f"`{accesses.buffer_name(change.buffer)}` in each step of "
+                f"{tree.describe(change.shared[0])}, after {tree.describe(block)} has "
+                f"read it: expected that {tree.describe(block)} may be computed later"
+            )
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a block reads, and another one may write anew in each step.
+
+    Attributes:
+        writer: the other block.
+        buffer: what it writes.
+        found: the reads of the block, and the writes of the other one, of the buffer.
+        shared: the loops around both.
+    """
+
+    writer: ir.Operation
+    buffer: ir.Value
+    found: Sequence[Access]
+    shared: Sequence[ir.Operation]
+
+
+def _changes_between_steps(
+    block: ir.Operation,
+    others: Sequence[ir.Operation],
+    loops: Sequence[ir.Operation],
+    indices: Indices,
+) -> Iterator[_Change]:
+    """What some blocks may change, from step to step of loops, of what a block reads."""
+    read = [a for a in accesses.accesses_with_conditions(block) if not a.is_write]
+    for other in others:
         shared = [loop for loop in loops if loop in tree.enclosing_loops(other)]
         for buffer in accesses.buffers_written(other) if shared else ():
             found = [a for a in read if a.buffer == buffer]
             if not found or is_idempotent(other, buffer, shared):
                 continue
             found += [a for a in _accesses_of(other, buffer) if a.is_write]
-            if carrying_loops(found, shared, indices) and not all(
-                _keeps_values(block, result, found, shared, indices)
-                for result in results
-            ):
-                raise ScheduleError(
-                    f"{where}: {tree.describe(other)} may overwrite "
-                    f"`{accesses.buffer_name(buffer)}` in each step of "
-                    f"{tree.describe(shared[0])}, after {tree.describe(block)} has read "
-                    f"it: expected that {tree.describe(block)} may be computed later"
-                )
+            if carrying_loops(found, shared, indices):
+                yield _Change(other, buffer, found, shared)
 
 
 def _keeps_values(
@@ -978,24 +998,17 @@ def check_same_in_all_steps(
     Raises:
         ScheduleError: another block may write what it reads anew in each step.
     """
-    indices = Indices()
-    read = [a for a in accesses.accesses_with_conditions(block) if not a.is_write]
-    for other in accesses.scope_children(tree.scope_of(block)):
-        shared = [loop for loop in nest if loop in tree.enclosing_loops(other)]
-        if other == block or not shared:
+    blocks = accesses.scope_children(tree.scope_of(block))
+    others = [other for other in blocks if other != block]
+    for change in _changes_between_steps(block, others, nest, Indices()):
+        if _is_ring(change.buffer):
             continue
-        for buffer in accesses.buffers_written(other):
-            found = [a for a in read if a.buffer == buffer]
-            if not found or _is_ring(buffer) or is_idempotent(other, buffer, shared):
-                continue
-            found += [a for a in _accesses_of(other, buffer) if a.is_write]
-            if carrying_loops(found, shared, indices):
-                raise ScheduleError(
-                    f"{where}: {tree.describe(other)} may write "
-                    f"`{accesses.buffer_name(buffer)}` anew in each step of "
-                    f"{tree.describe(shared[0])}: expected that {tree.describe(block)} "
-                    "computes an element of the same values in each of them"
-                )
+        raise ScheduleError(
+            f"{where}: {tree.describe(change.writer)} may write "
+            f"`{accesses.buffer_name(change.buffer)}` anew in each step of "
+            f"{tree.describe(change.shared[0])}: expected that {tree.describe(block)} "
+            "computes an element of the same values in each of them"
+        )
 
 
 def _is_ring(buffer: ir.Value) -> bool:

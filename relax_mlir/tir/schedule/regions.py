@@ -17,7 +17,7 @@ from relax_mlir.tir.schedule import accesses, tree
 from relax_mlir.tir.schedule.indices import Call, Indices, Limits, simplify, summands
 from relax_mlir.tir.schedule.state import limits_at, loop_bounds, loop_var
 
-__all__ = ["Run", "hull", "interval", "region_of", "regions_in"]
+__all__ = ["Run", "hull", "interval", "over_domain", "region_of", "regions_in"]
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,19 @@ def _ends_of(run: Run) -> tuple[Dim, Dim]:
     return run.low, run.high
 
 
+def over_domain(
+    box: Sequence[Run], domain: Mapping[str, Run], limits: Limits
+) -> list[Run]:
+    """The box around all that a box is while symbols go over their domains."""
+    return [
+        Run(
+            interval(run.low, domain, limits).low,
+            interval(run.high, domain, limits).high,
+        )
+        for run in box
+    ]
+
+
 def region_of(
     access: accesses.Access,
     indices: Indices,
@@ -145,13 +158,7 @@ def region_of(
             name = indices.symbol(loop_var(around))
             domain = {name: Run(low, low + extent - 1)}
             limits = limits_at(indices, around)
-            runs = [
-                Run(
-                    interval(r.low, domain, limits).low,
-                    interval(r.high, domain, limits).high,
-                )
-                for r in runs
-            ]
+            runs = over_domain(runs, domain, limits)
         elif tree.is_block(around) and inside:
             values = axis_values(around, indices)
             runs = [r.mapped(lambda end, v=values: substitute(end, v)) for r in runs]
