@@ -1,6 +1,5 @@
 """Which integers of a loop are frozen before it is vectorized."""
 
-from contextlib import ExitStack
 from ctypes import byref, c_void_p
 from pathlib import Path
 
@@ -70,20 +69,10 @@ def _phis(code: object) -> dict[str, list[int]]:
 
 
 def test_only_what_a_branch_chooses_for_an_address_is_frozen() -> None:
-    llvm, source = llvm_c.llvm(), _ROWS.encode()
-    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
-        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
-            source, len(source), b"ir"
-        )
-        code, message = c_void_p(), c_void_p()
-        assert not llvm.LLVMParseIRInContext(
-            context, buffer, byref(code), byref(message)
-        )
-        cleanup.callback(llvm.LLVMDisposeModule, code)
-
+    with llvm_c.parsed(_ROWS) as code:
         freeze_chosen(code)
 
-        assert not llvm.LLVMVerifyModule(code, 2, byref(message))
+        assert not llvm_c.llvm().LLVMVerifyModule(code, 2, byref(c_void_p()))
         found = _phis(code)
         frozen = [name for name, users in found.items() if users == [_FREEZE]]
         assert list(found) == ["i", "count", "chosen", "value", "more"]
@@ -136,17 +125,7 @@ exit:
 
 def _is_vectorized() -> bool:
     """Whether `default<O2>` makes masked stores of a loop."""
-    llvm = llvm_c.llvm()
-    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
-        source = _MASKED.encode()
-        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
-            source, len(source), b"ir"
-        )
-        code, message = c_void_p(), c_void_p()
-        assert not llvm.LLVMParseIRInContext(
-            context, buffer, byref(code), byref(message)
-        )
-        cleanup.callback(llvm.LLVMDisposeModule, code)
+    with llvm_c.parsed(_MASKED) as code:
         text = objects._emit(code, objects._ASSEMBLY, _TARGET, "default<O2>")
     return b"vpmaskmov" in text
 

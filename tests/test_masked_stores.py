@@ -1,6 +1,5 @@
 """Masked stores with constant masks write their lanes, and nothing beside."""
 
-from contextlib import ExitStack
 from ctypes import byref, c_void_p
 
 import ml_dtypes
@@ -74,21 +73,10 @@ def test_casts_of_any_size_write_their_own_elements(
 def test_stores_that_become_stores_of_elements(
     value: str, mask: str, stored: int | None
 ) -> None:
-    source = _STORE.replace("VALUE", value).replace("MASK", mask).encode()
-    llvm = llvm_c.llvm()
-    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
-        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
-            source, len(source), b"ir"
-        )
-        code, message = c_void_p(), c_void_p()
-        assert not llvm.LLVMParseIRInContext(
-            context, buffer, byref(code), byref(message)
-        )
-        cleanup.callback(llvm.LLVMDisposeModule, code)
-
+    with llvm_c.parsed(_STORE.replace("VALUE", value).replace("MASK", mask)) as code:
         as_scalar_stores(code)
 
-        assert not llvm.LLVMVerifyModule(code, 2, byref(message))
+        assert not llvm_c.llvm().LLVMVerifyModule(code, 2, byref(c_void_p()))
         opcodes = _opcodes(code)
         assert (_CALL in opcodes) == (stored is None)
         assert opcodes.count(_STORED) == (stored or 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MlirObject",
     "builder",
+    "calls_of",
     "directory",
     "functions",
     "llvm",
@@ -34,6 +36,7 @@ __all__ = [
     "mlir_errors",
     "name_of",
     "operation_of",
+    "parsed",
     "take_text",
     "users",
 ]
@@ -238,6 +241,28 @@ def llvm_context(cleanup: ExitStack) -> Iterator[int]:
 
 
 @contextmanager
+def parsed(text: str) -> Iterator[c_void_p]:
+    """The module of LLVM IR text, in a context of its own.
+
+    Raises:
+        CompileError: The text is invalid, or LLVM reported errors in the meantime.
+    """
+    library, source = llvm(), text.encode()
+    with ExitStack() as cleanup, llvm_context(cleanup) as context:
+        buffer = library.LLVMCreateMemoryBufferWithMemoryRangeCopy(
+            source, len(source), b"ir"
+        )
+        code, message = c_void_p(), c_void_p()
+        # Takes the buffer, also when it fails.
+        if library.LLVMParseIRInContext(
+            context, buffer, ctypes.byref(code), ctypes.byref(message)
+        ):
+            raise CompileError(take_text(message.value))
+        cleanup.callback(library.LLVMDisposeModule, code)
+        yield code
+
+
+@contextmanager
 def mlir_errors(context: MlirObject) -> Iterator[list[str]]:
     """Collect what this thread's calls report, instead of printing it.
 
@@ -318,6 +343,12 @@ def users(value: c_void_p) -> Iterator[c_void_p]:
     while use:
         yield c_void_p(llvm().LLVMGetUser(c_void_p(use)))
         use = llvm().LLVMGetNextUse(c_void_p(use))
+
+
+def calls_of(code: object, name: re.Pattern[str]) -> list[c_void_p]:
+    """The calls, in an LLVM module, of functions whose whole names match."""
+    called = [f for f in functions(code) if name.fullmatch(name_of(f))]
+    return [call for function in called for call in users(function)]
 
 
 @contextmanager

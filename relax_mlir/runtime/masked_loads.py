@@ -18,8 +18,7 @@ def as_integer_loads(code: object) -> None:
     CPUs with ``avx512bf16`` code generation of LLVM 22 ends the process on some, such as one
     of 34 lanes with a constant mask.
     """
-    loads = [f for f in llvm_c.functions(code) if _NAME.fullmatch(llvm_c.name_of(f))]
-    calls = [call for load in loads for call in llvm_c.users(load)]
+    calls = llvm_c.calls_of(code, _NAME)
     if calls:
         with llvm_c.builder(code) as builder:
             for call in calls:

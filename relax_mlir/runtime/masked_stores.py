@@ -21,8 +21,7 @@ def as_scalar_stores(code: object) -> None:
     element, or to none. Stores of more lanes may be divided into such ones, so all of
     truncated vectors are replaced.
     """
-    stores = [f for f in llvm_c.functions(code) if _NAME.fullmatch(llvm_c.name_of(f))]
-    calls = [call for store in stores for call in llvm_c.users(store)]
+    calls = llvm_c.calls_of(code, _NAME)
     if calls:
         with llvm_c.builder(code) as builder:
             for call in calls:

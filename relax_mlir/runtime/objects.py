@@ -256,17 +256,7 @@ def _generate(
 def _assemble(text: str, target: _Target) -> bytes:
     """Compile LLVM IR text of our own making."""
     check_target(*target)
-    llvm = llvm_c.llvm()
-    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
-        source = text.encode()
-        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
-            source, len(source), b"ir"
-        )
-        code, message = c_void_p(), c_void_p()
-        # Takes the buffer, also when it fails.
-        if llvm.LLVMParseIRInContext(context, buffer, byref(code), byref(message)):
-            raise CompileError(llvm_c.take_text(message.value))
-        cleanup.callback(llvm.LLVMDisposeModule, code)
+    with llvm_c.parsed(text) as code:
         return _emit(code, _OBJECT, target, "default<O0>")
 
 
