@@ -38,7 +38,7 @@ test: env  ## Everything that CI checks; 25 minutes on two cores
 pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto
 
-bench: $(BENCH)/.installed  ## Models, products, calls, threads, starts and memory against rivals; half an hour
+bench: $(BENCH)/.installed  ## Benchmark models, matmuls, calls, threads, startup and memory against baselines; half an hour
 	$(BENCH)/python -m benchmarks --page docs/benchmarks.md
 
 bench-gpu: env  ## Compile what is measured on an NVIDIA GPU, for benchmarks/gpu/measure.py
@@ -122,6 +122,7 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lint_traversal
 	$(BIN)/python -m tests.dynamic_code
+	$(BIN)/python -m tests.lint_words
 
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .

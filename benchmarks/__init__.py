@@ -1,1 +1,1 @@
-"""Side by side with other runtimes."""
+"""Benchmarks against other runtimes (baselines)."""

@@ -1,7 +1,7 @@
-"""``python -m benchmarks``: whole models, products, calls, threads, starts, memory.
+"""CPU benchmarks: whole models, matmuls, call overhead, threads, startup, memory.
 
-Every figure is a ratio to a rival that is measured next to it, in turn, or a share of
-what the processor does at that moment.
+Every figure is a ratio to a baseline measured in interleaved rounds, or a share of the
+processor's peak measured at the same time.
 """
 
 import argparse
@@ -12,23 +12,23 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.baselines import DIRECT, F32, OURS
 from benchmarks.calls import calls_report
-from benchmarks.models import models_report, products_report, winograd_report
+from benchmarks.models import matmuls_report, models_report, winograd_report
 from benchmarks.networks import network
 from benchmarks.page import write_page
 from benchmarks.report import Report
-from benchmarks.rivals import DIRECT, F32, OURS
 from benchmarks.startup import memory_report, startup_report
 from benchmarks.threads import threads_report
-from relax_mlir.tools.arguments import count
+from relax_mlir.tools.arguments import thread_count
 from relax_mlir.tools.timing import ROUNDS
 
 _QUICK_ROUNDS = 3
-_RIVALS = tuple(name for name in F32 if name not in (OURS, DIRECT))
+_BASELINES = tuple(name for name in F32 if name not in (OURS, DIRECT))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure what the command line asks for, print it, and write the page."""
+    """Run the selected benchmarks, print the results, and write the page."""
     options = _parser().parse_args(arguments)
     console = Console(width=140)
     reports = []
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(json.dumps(values, indent=1))
     if options.page:
         command = " ".join(["python -m benchmarks", *(arguments or sys.argv[1:])])
-        write_page(options.page, reports, options.rivals, command)
+        write_page(options.page, reports, options.baselines, command)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,29 +49,29 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument(
-        "models", nargs="*", type=_network, help="measure only these networks"
+        "models", nargs="*", type=_network, help="networks to measure (default: all)"
     )
     parser.add_argument(
         "--tables",
         type=_among(_TABLES),
         metavar="NAME,...",
-        help=f"which of {', '.join(_TABLES)}",
+        help=f"tables to measure: {', '.join(_TABLES)} (default: all)",
     )
     parser.add_argument(
-        "--rivals",
-        type=_among(_RIVALS),
-        default=_RIVALS,
+        "--baselines",
+        type=_among(_BASELINES),
+        default=_BASELINES,
         metavar="NAME,...",
-        help=f"which of {', '.join(_RIVALS)}",
+        help=f"baselines to measure: {', '.join(_BASELINES)} (default: all)",
     )
     parser.add_argument(
         "--threads",
-        type=count,
+        type=thread_count,
         default=1,
         metavar="N",
-        help="of models and products; the other tables have their own",
+        help="threads for the tables models and matmuls (default: 1)",
     )
-    parser.add_argument("--quick", action="store_true", help="a few rounds only")
+    parser.add_argument("--quick", action="store_true", help="run only a few rounds")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--page", type=Path, help="write the results to this file")
     return parser
@@ -85,7 +85,7 @@ def _network(name: str) -> str:
 
 
 def _among(known: Iterator[str] | tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
-    """A type of option: names out of a list, with commas between them."""
+    """Parser of an option value: a comma-separated list of known names."""
     names = tuple(known)
 
     def parse(text: str) -> tuple[str, ...]:
@@ -94,35 +94,35 @@ def _among(known: Iterator[str] | tuple[str, ...]) -> Callable[[str], tuple[str,
             if name not in names:
                 expected = ", ".join(names)
                 raise argparse.ArgumentTypeError(
-                    f"`{name}`: expected some of {expected}"
+                    f"`{name}`: expected names from {expected}"
                 )
         return found
 
     return parse
 
 
-_TABLES = ("models", "products", "winograd", "calls", "threads", "startup", "memory")
+_TABLES = ("models", "matmuls", "winograd", "calls", "threads", "startup", "memory")
 
 
 def _reports(options: argparse.Namespace) -> Iterator[Report]:
-    """The tables that are asked for; those of named networks only, if there are any."""
+    """The selected tables; by default all, or ``models`` if networks are named."""
     rounds = _QUICK_ROUNDS if options.quick else ROUNDS
     tables = options.tables or (("models",) if options.models else _TABLES)
-    rivals, threads = options.rivals, options.threads
+    baselines, threads = options.baselines, options.threads
     if "models" in tables:
-        yield from models_report(options.models, rivals, threads, rounds)
-    if "products" in tables:
-        yield products_report(rivals, threads, rounds)
+        yield from models_report(options.models, baselines, threads, rounds)
+    if "matmuls" in tables:
+        yield matmuls_report(baselines, threads, rounds)
     if "winograd" in tables:
-        yield winograd_report(rivals, threads, rounds)
+        yield winograd_report(baselines, threads, rounds)
     if "calls" in tables:
         yield calls_report(rounds)
     if "threads" in tables:
-        yield threads_report(rivals, rounds)
+        yield threads_report(baselines, rounds)
     if "startup" in tables:
-        yield startup_report(rivals)
+        yield startup_report(baselines)
     if "memory" in tables:
-        yield memory_report(rivals)
+        yield memory_report(baselines)
 
 
 if __name__ == "__main__":

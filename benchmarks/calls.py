@@ -1,4 +1,4 @@
-"""What a call costs beside the work: a few numbers, in every way of calling."""
+"""Call overhead: latency of models with four elements, by calling convention."""
 
 from collections.abc import Callable
 
@@ -25,19 +25,19 @@ g (float[4] x, float[4] y) => (float[4] z) { z = Add (x, y) }
 
 
 def calls_report(rounds: int) -> Report:
-    """Measure, in a process of its own."""
+    """Measure call overhead in a separate process."""
     found = child.call(call_times, rounds)
     rows = [(name, *(f"{t:.2f}" for t in times)) for name, times in found.items()]
     note = (
-        "Microseconds of a call that computes four numbers. To be reached: 1 with one "
-        "input and one output that are prepared."
+        "Microseconds per call of a model that computes four numbers. Goal: 1 with one "
+        "preallocated input and output."
     )
     columns = ("call", "median us", "p10", "p90")
     return Report("Calls", note, columns, rows, found)
 
 
 def call_times(rounds: int) -> dict[str, list[float]]:
-    """Median, 10th and 90th percentile of every way, in microseconds."""
+    """Median, 10th and 90th percentile by calling convention, in microseconds."""
     calls = {**_of_one(parser.parse_model(_ONE)), **_of_two(parser.parse_model(_TWO))}
     found: dict[str, list[float]] = {}
     for name, times in zip(
@@ -49,7 +49,7 @@ def call_times(rounds: int) -> dict[str, list[float]]:
 
 
 def _of_one(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
-    """One input and one output."""
+    """Calls of a model with one input and one output."""
     main = relax_mlir.compile(model.SerializeToString())["main"]
     x, z = (tvm_ffi.from_dlpack(np.ones(4, np.float32)) for _ in range(2))
     calls: dict[str, Callable[[], object]] = {
@@ -62,7 +62,7 @@ def _of_one(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
 
 
 def _bound(model: onnx.ModelProto) -> Callable[[], object] | None:
-    """onnxruntime on arrays that are prepared; None where it is not installed."""
+    """onnxruntime with bound arrays; None if it is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -84,7 +84,7 @@ def _bound(model: onnx.ModelProto) -> Callable[[], object] | None:
 
 
 def _of_two(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
-    """Two inputs and one output."""
+    """Calls of a model with two inputs and one output."""
     exe = relax_mlir.compile(model.SerializeToString())
     x, y, z = (np.ones(4, np.float32) for _ in range(3))
     tensors = [tvm_ffi.from_dlpack(a) for a in (x, y, z)]

@@ -1,19 +1,19 @@
-"""Networks in files: the model, its inputs, and the outputs to expect."""
+"""Benchmark cases on disk: model, inputs and reference outputs."""
 
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rivals.rival import Case
+from benchmarks.baselines.baseline import Case
 
 __all__ = ["read_case", "save_case", "write_case"]
 
 
 def write_case(name: str, folder: Path) -> tuple[Case, int]:
-    """A network as a file, with its inputs, what it computes, and its operations."""
+    """Write a network's model; returns the case with reference outputs, and its FLOPs."""
+    from benchmarks.baselines.onnxruntime import reference_outputs
     from benchmarks.flops import count_flops
     from benchmarks.networks import network
-    from benchmarks.rivals.onnxruntime import reference_outputs
 
     entry = network(name).entry
     model = entry.build()
@@ -25,7 +25,7 @@ def write_case(name: str, folder: Path) -> tuple[Case, int]:
 
 
 def save_case(name: str, folder: str) -> None:
-    """Write a network with its arrays; also compiled, as ``model.rxm``."""
+    """Write a network's model, arrays and compiled form, ``model.rxm``."""
     import relax_mlir
 
     case, _ = write_case(name, Path(folder))
@@ -36,10 +36,10 @@ def save_case(name: str, folder: str) -> None:
 
 
 def read_case(folder: str, model: str = "model.onnx") -> Case:
-    """What :func:`save_case` wrote; nothing but numpy is needed for it.
+    """Read a case written by :func:`save_case`; needs only numpy.
 
     Args:
-        folder: where.
+        folder: the folder of the case.
         model: the file to run, ``model.onnx`` or ``model.rxm``.
     """
     inputs = dict(np.load(Path(folder) / "inputs.npz"))

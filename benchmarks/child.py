@@ -1,7 +1,7 @@
-"""Functions in processes of their own, on as many processors as they are to use.
+"""Function calls in child processes, pinned to a number of processors.
 
-A process has its own peak of memory, nothing of earlier models in its caches, and may
-die without taking the others' results along.
+A separate process has its own memory peak and cold caches, and may crash without losing
+other results.
 """
 
 import importlib
@@ -18,14 +18,14 @@ __all__ = ["ChildError", "announce", "call", "peak_rss_mb", "usable_cpus"]
 
 _LIMIT_S = 1800
 _ROOT = Path(__file__).parents[1]
-_STAGE = "BENCHMARK_STAGE"  # names the file that says what a process is at
+_STAGE = "BENCHMARK_STAGE"  # variable with the file of the current stage
 
 
 class ChildError(Exception):
     """A process ended without a result.
 
     Attributes:
-        stage: what it announced last.
+        stage: the last stage that it announced.
     """
 
     def __init__(self, message: str, stage: str) -> None:
@@ -47,17 +47,17 @@ def call(
     environment: Mapping[str, str] | None = None,
     hidden: Sequence[str] = (),
 ) -> Any:
-    """What a function of a module returns, called in a new process.
+    """Call a function in a new process.
 
     Args:
-        function: public, at the top of a module.
-        *arguments: what JSON can say, as is the result (hence Any).
-        threads: how many processors the process gets, the last of those usable.
-        environment: variables in addition to ours.
-        hidden: packages that cannot be imported there, as if they were not installed.
+        function: a public top-level function.
+        *arguments: JSON values, like the result (hence Any).
+        threads: the number of processors, the last of the usable ones.
+        environment: additional environment variables.
+        hidden: packages that appear as not installed.
 
     Raises:
-        ChildError: it died, took too long or raised an exception.
+        ChildError: the process died, timed out or raised an exception.
     """
     name = f"{function.__module__}:{function.__name__}"
     _show(f"{function.__name__} {' '.join(map(str, arguments))}")
@@ -86,7 +86,7 @@ def call(
 
 
 def _show(text: str) -> None:
-    """Replace the line of a terminal that says what is measured."""
+    """Update the status line on a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text[:78]}\r", end="", file=sys.stderr, flush=True)
 
@@ -100,16 +100,15 @@ def _problem(done: "subprocess.CompletedProcess[str]") -> str:
 
 
 def announce(stage: str) -> None:
-    """Say what this process does next: what is to blame if it dies."""
+    """Record the current stage of this process, for a report if it dies."""
     if path := os.environ.get(_STAGE):
         Path(path).write_text(stage)
 
 
 def peak_rss_mb() -> float:
-    """The most memory that this process had, in MB.
+    """The peak resident set size of this process, in MB.
 
-    The kernel's own count of a process starts with what its parent had; the one in
-    ``/proc`` does not.
+    ``ru_maxrss`` is inherited from the parent process; ``VmHWM`` in ``/proc`` is not.
     """
     status = Path("/proc/self/status")
     if status.exists():

@@ -1,8 +1,7 @@
-"""How long import and compilation of models take, by the number of their nodes.
+"""Import and compile times by number of nodes: ``python -m benchmarks.compile_time``.
 
-``python -m benchmarks.compile_time``. Seconds of one import, and of one compilation without
-a cache and the first call, which compiles stages, for models of every kind: what grows
-faster than the number of nodes shows in the last column.
+Measures one import, and one compilation without the cache plus the first call, which
+compiles stages, for several graph shapes. The last column shows superlinear growth.
 """
 
 import argparse
@@ -23,7 +22,7 @@ _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
 
 
 def chain(count: int) -> onnx.ModelProto:
-    """Nodes each of which reads the one before, on tensors of an open size."""
+    """A chain of elementwise nodes, with a symbolic size."""
     operators = ("Relu", "Neg", "Sigmoid", "Abs")
     nodes = [
         helper.make_node(operators[n % 4], [f"v{n}"], [f"v{n + 1}"])
@@ -33,7 +32,7 @@ def chain(count: int) -> onnx.ModelProto:
 
 
 def branches(count: int) -> onnx.ModelProto:
-    """Sums of pairs, of which some are far apart: a wide graph."""
+    """A wide graph: sums of each value and one far before it."""
     nodes = [
         helper.make_node("Add", [f"v{n // 2}", f"v{n}"], [f"v{n + 1}"])
         for n in range(count)
@@ -42,7 +41,7 @@ def branches(count: int) -> onnx.ModelProto:
 
 
 def layers(count: int) -> onnx.ModelProto:
-    """Products with weights of their own, shifts and rectifiers; sizes are fixed."""
+    """MatMul, Add and Relu layers with separate weights, and static shapes."""
     nodes, weights = [], []
     for n in range(count // 3):
         weights += [_weight(f"w{n}", [8, 8]), _weight(f"b{n}", [8])]
@@ -55,7 +54,7 @@ def layers(count: int) -> onnx.ModelProto:
 
 
 def shifts(count: int) -> onnx.ModelProto:
-    """Sums with weights of their own, each one number."""
+    """A chain of additions of scalar weights."""
     weights = [_weight(f"w{n}", [1]) for n in range(count)]
     nodes = [
         helper.make_node("Add", [f"v{n}", f"w{n}"], [f"v{n + 1}"]) for n in range(count)
@@ -64,7 +63,7 @@ def shifts(count: int) -> onnx.ModelProto:
 
 
 def shapes(count: int) -> onnx.ModelProto:
-    """Shapes that are taken apart and put together, over and over."""
+    """Repeated Shape, Gather, Concat, Reshape chains."""
     last = helper.make_node("Constant", [], ["last"], value_ints=[-1])
     zero = helper.make_node("Constant", [], ["zero"], value_ints=[0])
     nodes = [last, zero]
@@ -80,22 +79,24 @@ def shapes(count: int) -> onnx.ModelProto:
 
 
 def functions(count: int) -> onnx.ModelProto:
-    """Calls of a function of the model."""
-    made = onnx.FunctionProto(name="step", domain="local", input=["x"], output=["y"])
-    made.opset_import.add(domain="", version=21)
-    made.node.append(helper.make_node("Neg", ["x"], ["t"]))
-    made.node.append(helper.make_node("Relu", ["t"], ["y"]))
+    """Calls of a model function."""
+    function = onnx.FunctionProto(
+        name="step", domain="local", input=["x"], output=["y"]
+    )
+    function.opset_import.add(domain="", version=21)
+    function.node.append(helper.make_node("Neg", ["x"], ["t"]))
+    function.node.append(helper.make_node("Relu", ["t"], ["y"]))
     nodes = [
         helper.make_node("step", [f"v{n}"], [f"v{n + 1}"], domain="local")
         for n in range(count // 2)
     ]
     model = _model(nodes, ["v0"], f"v{count // 2}")
-    model.functions.append(made)
+    model.functions.append(function)
     return model
 
 
 def stages(count: int) -> onnx.ModelProto:
-    """A chain behind a sum along axes that are an input: a stage of so many nodes."""
+    """A chain after a ReduceSum whose axes are an input: one stage of ``count`` nodes."""
     model = chain(count - 1)
     model.graph.input.append(helper.make_tensor_value_info("axes", _INT64, [1]))
     node = helper.make_node("ReduceSum", ["x", "axes"], ["v0"])
@@ -139,10 +140,12 @@ def _model(
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="*", default=list(KINDS), help="which models")
+    parser.add_argument(
+        "kinds", nargs="*", default=list(KINDS), help="graph shapes (default: all)"
+    )
     parser.add_argument("--nodes", type=int, nargs="*", default=[100, 1000, 10_000])
     options = parser.parse_args()
-    relax_mlir.compile(chain(4), cache=False)  # what is loaded once
+    relax_mlir.compile(chain(4), cache=False)  # warm-up
     table = Table("model", "nodes", "import s", "compile s", "ms/node")
     for kind in options.kinds:
         for count in options.nodes:
@@ -155,7 +158,7 @@ def main() -> None:
 
 
 def _seconds(model: onnx.ModelProto) -> tuple[float, float]:
-    """How long a model's import and compilation take."""
+    """Seconds to import and to compile a model."""
     begin = time.perf_counter()
     module = relax_mlir.import_onnx(model)
     middle = time.perf_counter()
@@ -164,7 +167,7 @@ def _seconds(model: onnx.ModelProto) -> tuple[float, float]:
 
 
 def _ones(value: onnx.ValueInfoProto) -> np.ndarray:
-    """An input, with 4 for sizes that are open."""
+    """An input of ones, with 4 for symbolic sizes."""
     tensor = value.type.tensor_type
     dims = [dim.dim_value or 4 for dim in tensor.shape.dim]
     return np.ones(dims, helper.tensor_dtype_to_np_dtype(tensor.elem_type))

@@ -1,7 +1,7 @@
-"""Floating-point operations of an ONNX model: those of its products and convolutions.
+"""FLOP counts of ONNX models: matmuls, convolutions and recurrent layers.
 
-A multiplication and an addition are two. What is done element by element is left out, as
-is usual: it is a few per cent, and fusion changes how much of it there is.
+A multiply-add counts as two. Elementwise operators are excluded, as is customary: they are
+a few per cent, and fusion changes their number.
 """
 
 import math
@@ -16,10 +16,10 @@ __all__ = ["count_flops"]
 
 
 def count_flops(model: onnx.ModelProto) -> int:
-    """Operations of one run, counted from the shapes that ONNX infers.
+    """Floating-point operations of one run, from inferred shapes.
 
     Raises:
-        ValueError: a size that is needed is open.
+        ValueError: a relevant size is symbolic.
     """
     model, shapes = fold_sizes(model)
     return sum(
@@ -32,8 +32,8 @@ def count_flops(model: onnx.ModelProto) -> int:
 def _shape(node: onnx.NodeProto, name: str, shapes: Shapes) -> tuple[int, ...]:
     if name not in shapes:
         raise ValueError(
-            f"node `{node.name or node.output[0]}` ({node.op_type}): sizes of `{name}`: expected numbers, "
-            "got open ones. Build the model with fixed sizes"
+            f"node `{node.name or node.output[0]}` ({node.op_type}): shape of `{name}`: expected static sizes, "
+            "got symbolic ones. Build the model with static shapes"
         )
     return shapes[name]
 
@@ -46,30 +46,30 @@ def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
 
 
 def _conv(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Each output sums over a filter [channels / groups, *kernel]."""
+    """Per output element, one filter [channels / groups, *kernel]."""
     filters = _shape(node, node.input[1], shapes)
     return 2 * math.prod(_shape(node, node.output[0], shapes)) * math.prod(filters[1:])
 
 
 def _conv_transpose(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Each input is spread by a filter [channels / groups, *kernel]."""
+    """Per input element, one filter [channels / groups, *kernel]."""
     filters = _shape(node, node.input[1], shapes)
     return 2 * math.prod(_shape(node, node.input[0], shapes)) * math.prod(filters[1:])
 
 
 def _matmul(node: onnx.NodeProto, shapes: Shapes) -> int:
-    depth = _shape(node, node.input[0], shapes)[-1]
-    return 2 * math.prod(_shape(node, node.output[0], shapes)) * depth
+    k = _shape(node, node.input[0], shapes)[-1]
+    return 2 * math.prod(_shape(node, node.output[0], shapes)) * k
 
 
 def _gemm(node: onnx.NodeProto, shapes: Shapes) -> int:
     axis = 0 if _attribute(node, "transA", 0) else 1
-    depth = _shape(node, node.input[0], shapes)[axis]
-    return 2 * math.prod(_shape(node, node.output[0], shapes)) * depth
+    k = _shape(node, node.input[0], shapes)[axis]
+    return 2 * math.prod(_shape(node, node.output[0], shapes)) * k
 
 
 def _recurrent(node: onnx.NodeProto, shapes: Shapes) -> int:
-    """Every step multiplies its input and the state before by all gates' weights."""
+    """Per step, the input and recurrent matmuls of all gates."""
     steps = math.prod(_shape(node, node.input[0], shapes)[:2])
     weights = (_shape(node, name, shapes) for name in node.input[1:3])
     return 2 * steps * sum(map(math.prod, weights))

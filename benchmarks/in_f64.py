@@ -1,4 +1,4 @@
-"""Networks of f32 in f64: what rounding errors are measured against."""
+"""Conversion of f32 models to f64, as the reference for rounding errors."""
 
 from collections.abc import Iterator
 
@@ -6,17 +6,17 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from benchmarks.rivals.rival import Case
+from benchmarks.baselines.baseline import Case
 
 __all__ = ["in_f64", "outputs_in_f64"]
 
 _F32, _F64 = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
-_OF_F32 = {"Resize": (1, 2)}  # inputs that are f32 whatever the data is
+_OF_F32 = {"Resize": (1, 2)}  # inputs that are always f32
 _VALUES = ("value_float", "value_floats")  # attributes of Constant
 
 
 def outputs_in_f64(case: Case) -> list[np.ndarray]:
-    """What a network computes in f64 from the same weights and inputs, rounded to f32."""
+    """Outputs of a network computed in f64 from the same weights and inputs, rounded to f32."""
     import relax_mlir
 
     wide = in_f64(onnx.load(case.model))
@@ -27,14 +27,14 @@ def outputs_in_f64(case: Case) -> list[np.ndarray]:
 
 
 def in_f64(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A model whose f32 tensors are f64, but for those that operators want in f32.
+    """A model with f32 tensors converted to f64, except those that operators require in f32.
 
     Raises:
-        ValueError: a graph inside of a node, or a tensor that is needed in both types.
+        ValueError: a node has a subgraph, or a tensor is needed in both types.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    converted = onnx.ModelProto()
+    converted.CopyFrom(model)
+    graph = converted.graph
     kept = _kept(graph)
     for tensor in graph.initializer:
         if tensor.name not in kept:
@@ -46,11 +46,11 @@ def in_f64(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in graph.node:
         if not kept.intersection(node.output):
             _widen_attributes(node)
-    return made
+    return converted
 
 
 def _kept(graph: onnx.GraphProto) -> set[str]:
-    """The names of tensors that stay f32."""
+    """Names of the tensors that stay f32."""
     kept, others = set[str](), set[str]()
     for node in graph.node:
         for number, name in enumerate(node.input):

@@ -1,7 +1,7 @@
-"""Fold what an ONNX model computes from the sizes of its tensors, where they are fixed.
+"""Constant folding of shape computations in ONNX models with static shapes.
 
-Exporters read sizes back with Shape and put them together again, and ONNX's inference
-follows that only part of the way. What counts or translates nodes wants numbers there.
+Exporters compute shapes with Shape, Gather and Concat, which ONNX's shape inference follows
+only partly. FLOP counts and the translation to torch need them folded.
 """
 
 import numpy as np
@@ -13,13 +13,13 @@ __all__ = ["Shapes", "fold_sizes"]
 
 Shapes = dict[str, tuple[int, ...]]
 
-_MOST = 4096  # elements of what counts as sizes, positions included
+_MAX_ELEMENTS = 4096  # elements of a folded tensor
 
 
 def fold_sizes(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Shapes]:
-    """The model with constants for all that follows from sizes, and the known shapes.
+    """A copy of the model with shape computations folded, and its known shapes.
 
-    Constant nodes become initializers, too. The model is not changed.
+    Constant nodes become initializers, too.
     """
     folded = onnx.ModelProto()
     folded.CopyFrom(model)
@@ -30,7 +30,7 @@ def fold_sizes(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Shapes]:
 
 
 def _inferred(model: onnx.ModelProto) -> Shapes:
-    """The shapes of all tensors whose sizes are known."""
+    """The shapes of all tensors with static shapes."""
     graph = shape_inference.infer_shapes(_without_weights(model), data_prop=True).graph
     shapes = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
@@ -42,9 +42,9 @@ def _inferred(model: onnx.ModelProto) -> Shapes:
 
 
 def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which large weights are inputs: inference would copy them, too."""
+    """A copy with inputs for large weights, which inference would copy otherwise."""
     graph = model.graph
-    large = [t for t in graph.initializer if np.prod(t.dims) > _MOST]
+    large = [t for t in graph.initializer if np.prod(t.dims) > _MAX_ELEMENTS]
     names = {t.name for t in large}
     inputs = [value for value in graph.input if value.name not in names]
     inputs += [
@@ -57,9 +57,9 @@ def _without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _fold_once(model: onnx.ModelProto, shapes: Shapes) -> bool:
-    """Fold every node that can be, in order; whether there was one."""
+    """Fold all foldable nodes; returns whether there were any."""
     graph = model.graph
-    known = {t.name: t for t in graph.initializer if np.prod(t.dims) <= _MOST}
+    known = {t.name: t for t in graph.initializer if np.prod(t.dims) <= _MAX_ELEMENTS}
     kept = []
     for node in graph.node:
         value = _value(node, known, shapes, model)
@@ -80,7 +80,7 @@ def _value(
     shapes: Shapes,
     model: onnx.ModelProto,
 ) -> np.ndarray | None:
-    """What a node computes, if that is known and there is not much of it."""
+    """The value of a node, if it is constant and small."""
     if node.op_type == "Shape" and node.input[0] in shapes:
         operands = {node.input[0]: np.empty(shapes[node.input[0]], np.bool_)}
     elif all(name in known for name in node.input if name) and len(node.output) == 1:
@@ -98,5 +98,5 @@ def _value(
     alone = helper.make_model(graph, opset_imports=model.opset_import)
     (value,) = ReferenceEvaluator(alone).run(None, operands)
     value = np.asarray(value)
-    is_few = value.size <= _MOST or node.op_type == "Constant"
-    return value if is_few else None
+    is_small = value.size <= _MAX_ELEMENTS or node.op_type == "Constant"
+    return value if is_small else None

@@ -1,7 +1,7 @@
-"""How long runs of a network take, by every runtime in turn, in one process.
+"""Latency of a network on several runtimes, measured interleaved in one process.
 
-All runtimes are prepared first. Then each round measures the peak of the processor and
-every runtime, so that what the machine does meanwhile meets them all.
+All runtimes are prepared first. Each round then measures the processor's peak and every
+runtime, so that machine noise affects all alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 
 from benchmarks import child
+from benchmarks.baselines import BF16, F32, OURS, Case
+from benchmarks.baselines.baseline import Baseline, Call
 from benchmarks.cases import write_case
 from benchmarks.in_f64 import outputs_in_f64
 from benchmarks.networks import network
 from benchmarks.peak import FmaPeak
-from benchmarks.rivals import BF16, F32, OURS, Case
-from benchmarks.rivals.rival import Call, Rival
+from relax_mlir.compiler.differential_check import relative_difference
 from relax_mlir.tools.timing import Spread, time_calls
-from relax_mlir.value_check import difference
 
 __all__ = ["Found", "latencies", "measure", "scaling"]
 
 Found = dict[str, Any]
-"""What JSON says of a measurement; Any, as there are numbers, texts and more of them."""
+"""A measurement as JSON (hence Any)."""
 
 _PEAK = "peak"
-_PAUSE_S = 0.02  # longer than idle threads of any runtime spin
-# None: that of the network. Weights are random, so what bf16 rounds grows from layer to
-# layer, with all who round: to a tenth of the result's scale in the U-Net.
+_PAUSE_S = 0.02  # longer than the spin time of idle threads
+# None: that of the network. With random weights bf16 rounding errors grow from layer to
+# layer on every runtime: to a tenth of the output's scale in the U-Net.
 _TOLERANCES = {"f32": None, "bf16": 2e-1}
 
 
@@ -42,9 +42,9 @@ def measure(
     *arguments: object,
     threads: int,
 ) -> Found:
-    """Call :func:`latencies` or :func:`scaling` in a process of its own.
+    """Call :func:`latencies` or :func:`scaling` in a separate process.
 
-    A runtime at which the process dies is left out of another try, and said to.
+    If the process dies, it is run again without the runtime at fault, which is reported.
     """
     died: dict[str, Found] = {}
     while True:
@@ -68,16 +68,16 @@ def latencies(
     rounds: int,
     in_f64: bool = False,
 ) -> Found:
-    """Times of one network, and how far each runtime's are from ours.
+    """Latencies of one network, and ratios of the baselines' to ours.
 
     Args:
-        name: of the network.
-        runtimes: names; ours is compared with.
+        name: the network.
+        runtimes: the runtimes, usually including ours.
         precision: ``f32`` or ``bf16``.
-        threads: how many each may use.
-        rounds: how often each is measured.
-        in_f64: whether errors are those against the network in f64; a result is right
-            by that of onnxruntime in any case.
+        threads: threads per runtime.
+        rounds: measurements per runtime.
+        in_f64: whether errors are relative to the network in f64; correctness is always
+            judged against onnxruntime.
     """
     with TemporaryDirectory() as folder:
         tested = _Tested.of(name, precision, Path(folder))
@@ -101,7 +101,7 @@ def latencies(
 
 
 def scaling(name: str, runtimes: Sequence[str], threads: int, rounds: int) -> Found:
-    """How many times faster several threads are than one, for every runtime."""
+    """Speedup of several threads over one, per runtime."""
     counts = (1, threads)
     with TemporaryDirectory() as folder:
         tested = _Tested.of(name, "f32", Path(folder))
@@ -140,18 +140,21 @@ def _scaled(
 
 @dataclass
 class _Tested:
-    """A network, and the runtimes that are ready to run it.
+    """A network, and the runtimes prepared to run it.
 
     Attributes:
-        case: with the outputs that onnxruntime computes without optimisations.
-        exact: what errors are relative to, if not to the outputs of ``case``.
-        calls, errors, problems: of runtimes, by the key they were prepared under.
-        right: the keys of those whose outputs are close to those of ``case``.
+        case: the case, with the outputs of onnxruntime without optimizations.
+        flops: floating-point operations of a run.
+        baselines: the runtimes by name.
+        tolerance: the maximum error of a correct result.
+        exact: reference outputs for errors, if not those of ``case``.
+        calls, errors, problems: results of the preparation by key.
+        right: keys of the runtimes with correct outputs.
     """
 
     case: Case
     flops: int
-    rivals: Mapping[str, Rival]
+    baselines: Mapping[str, Baseline]
     tolerance: float
     calls: dict[str, Call] = field(default_factory=dict)
     errors: dict[str, float] = field(default_factory=dict)
@@ -161,27 +164,27 @@ class _Tested:
 
     @staticmethod
     def of(name: str, precision: str, folder: Path) -> "_Tested":
-        """A network before any runtime."""
+        """A network without prepared runtimes."""
         case, flops = write_case(name, folder)
-        rivals = BF16 if precision == "bf16" else F32
+        baselines = BF16 if precision == "bf16" else F32
         tolerance = _TOLERANCES[precision] or network(name).entry.tolerance
-        return _Tested(case, flops, rivals, tolerance)
+        return _Tested(case, flops, baselines, tolerance)
 
     def prepare(self, runtime: str, key: str, threads: int) -> None:
-        """Make one ready and compare what it computes, or keep what went wrong."""
+        """Prepare a runtime and compare its outputs, or record the problem."""
         child.announce(runtime)
         outputs = [np.empty_like(array) for array in self.case.outputs]
         case = Case(self.case.model, self.case.inputs, outputs)
         try:
-            call = self.rivals[runtime].prepare(case, threads)
+            call = self.baselines[runtime].prepare(case, threads)
             found = call()
-            error = max(map(difference, found, self.case.outputs))
+            error = max(map(relative_difference, found, self.case.outputs))
             is_right = error <= self.tolerance
             if self.exact is not None:
-                error = max(map(difference, found, self.exact))
+                error = max(map(relative_difference, found, self.exact))
         except ImportError as problem:
             self.problems[key] = {"problem": f"not installed: {_line(problem)}"}
-        except Exception as problem:  # runtimes have many kinds
+        except Exception as problem:  # runtimes raise many types
             self.problems[key] = {"problem": f"failed: {_line(problem)}"}
         else:
             self.calls[key], self.errors[key] = call, error
@@ -191,7 +194,7 @@ class _Tested:
 
 
 def _line(problem: Exception) -> str:
-    """The first line of what an exception says, shortened."""
+    """The first line of an exception's message, shortened."""
     with suppress(IndexError):
         return str(problem).strip().splitlines()[0][:160]
     return type(problem).__name__
@@ -200,7 +203,7 @@ def _line(problem: Exception) -> str:
 def _time(
     calls: Mapping[str, Callable[[], object]], rounds: int
 ) -> dict[str, np.ndarray]:
-    """Seconds a call, round by round."""
+    """Seconds per call by round."""
     times = time_calls(*calls.values(), rounds=rounds, pause_s=_PAUSE_S)
     return dict(zip(calls, times, strict=True))
 
@@ -208,19 +211,19 @@ def _time(
 def _figures(
     runtime: str, times: Mapping[str, np.ndarray], tested: _Tested, rates: np.ndarray
 ) -> Found:
-    mine = times[runtime]
+    own = times[runtime]
     figures = {
-        "ms": float(np.median(mine)) * 1e3,
-        "share_of_peak": float(np.median(tested.flops / mine / rates)),
+        "ms": float(np.median(own)) * 1e3,
+        "share_of_peak": float(np.median(tested.flops / own / rates)),
         "error": tested.errors[runtime],
         "is_right": runtime in tested.right,
     }
     if OURS in times and runtime != OURS:
-        figures["speedup"] = _spread(mine / times[OURS])
+        figures["speedup"] = _spread(own / times[OURS])
     return figures
 
 
 def _spread(values: np.ndarray) -> list[float]:
-    """The median, the 10th and the 90th percentile."""
+    """Median, 10th and 90th percentile."""
     spread = Spread.of(values)
     return [spread.median, spread.p10, spread.p90]

@@ -1,4 +1,4 @@
-"""The networks that are measured, each with fixed sizes."""
+"""Benchmark networks, matmuls and convolution chains, all with static shapes."""
 
 import re
 from dataclasses import dataclass, replace
@@ -12,24 +12,23 @@ from models.graph import Graph
 
 __all__ = [
     "CONVOLUTIONS",
+    "MATMULS",
     "NETWORKS",
-    "PRODUCTS",
     "Network",
+    "matmul_sizes",
     "network",
-    "product_sizes",
 ]
 
 
 @dataclass(frozen=True)
 class Network:
-    """A model, and what is asked of it.
+    """A benchmark network.
 
     Attributes:
-        entry: builds it.
-        counts: whether it is part of the means.
-        bf16: whether it is measured in bf16, too.
-        winograd: whether it has convolutions that Winograd computes, so that it is
-            measured without Winograd, too.
+        entry: the model and its inputs.
+        counts: whether it is included in mean speedups.
+        bf16: whether it is also measured in bf16.
+        winograd: whether it has Winograd convolutions, and is also measured without.
     """
 
     entry: zoo.Entry
@@ -39,7 +38,7 @@ class Network:
 
     @property
     def name(self) -> str:
-        """Of the entry."""
+        """The name of the entry."""
         return self.entry.name
 
 
@@ -51,7 +50,7 @@ def _of_zoo(name: str, found: str = "") -> zoo.Entry:
 
 
 def _encoder(name: str) -> zoo.Entry:
-    """A BERT of one row of 128 tokens."""
+    """A BERT model with batch 1 and 128 tokens."""
     build = {"bert_base": bert.build, "minilm": minilm.build}[name]
     return replace(_of_zoo(name), build=partial(build, seq=128))
 
@@ -76,18 +75,18 @@ NETWORKS = (
     Network(_of_zoo("alexnet", "light_bvlc_alexnet"), counts=False, winograd=True),
 )
 
-# Products of a matrix by a constant one: rows, depth, columns.
+# Matmuls with a constant matrix: m, k, n.
 _SIZES = (
     *((n, n, n) for n in (512, 1024, 2048)),
     (128, 768, 768),
     (128, 768, 3072),
     (128, 3072, 768),
 )
-_PRODUCT = re.compile(r"gemm_(\d+)x(\d+)x(\d+)")
+_MATMUL = re.compile(r"gemm_(\d+)x(\d+)x(\d+)")
 
 
-def _product(m: int, k: int, n: int) -> zoo.Entry:
-    """[m, k] by a constant [k, n]."""
+def _matmul(m: int, k: int, n: int) -> zoo.Entry:
+    """Matmul of [m, k] and a constant [k, n]."""
 
     def build() -> onnx.ModelProto:
         g = Graph("gemm")
@@ -103,22 +102,22 @@ def _product(m: int, k: int, n: int) -> zoo.Entry:
     return zoo.Entry(f"gemm_{m}x{k}x{n}", build, inputs, tolerance=1e-4)
 
 
-PRODUCTS = tuple(f"gemm_{m}x{k}x{n}" for m, k, n in _SIZES)
+MATMULS = tuple(f"gemm_{m}x{k}x{n}" for m, k, n in _SIZES)
 
 
-def product_sizes(name: str) -> tuple[int, int, int]:
-    """Rows, depth and columns of one of `PRODUCTS`."""
-    found = _PRODUCT.fullmatch(name)
+def matmul_sizes(name: str) -> tuple[int, int, int]:
+    """m, k and n of one of `MATMULS`."""
+    found = _MATMUL.fullmatch(name)
     if found is None:
         raise KeyError(name)
     m, k, n = map(int, found.groups())
     return m, k, n
 
 
-# Chains of 3x3 convolutions with as many input as output channels: channels, image size.
+# Chains of 3x3 convolutions with equal input and output channels: channels, image size.
 _IMAGES = ((64, 56), (128, 28), (256, 14), (512, 14))
 _CHAINS = {f"conv3x3_{c}x{n}x{n}": (c, n) for c, n in _IMAGES}
-_LENGTH = 4  # convolutions of a chain, beside which changes of the layout are small
+_LENGTH = 4  # convolutions per chain, to amortize layout conversions
 CONVOLUTIONS = tuple(_CHAINS)
 
 
@@ -144,14 +143,14 @@ def _chain(name: str) -> zoo.Entry:
 
 
 def network(name: str) -> Network:
-    """The network, the chain of convolutions or the product called ``name``.
+    """A network, convolution chain or matmul by name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: the name is unknown.
     """
     by_name = {n.name: n for n in NETWORKS}
     if name in by_name:
         return by_name[name]
     if name in _CHAINS:
         return Network(_chain(name), counts=False, winograd=True)
-    return Network(_product(*product_sizes(name)), counts=False)
+    return Network(_matmul(*matmul_sizes(name)), counts=False)

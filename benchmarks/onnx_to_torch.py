@@ -1,7 +1,7 @@
-"""ONNX models as modules of torch: the operators of the models that are measured.
+"""Translation of the benchmark models from ONNX to torch modules.
 
-A rule gets a node and returns a function of its tensors, or a module where torch keeps
-the weights in a form of its own. What the graph computes from sizes is folded before.
+A rule maps a node to a function of its tensors, or to a module if torch stores the weights
+in another format. Shape computations are folded first.
 """
 
 import operator
@@ -19,7 +19,7 @@ from benchmarks.known_sizes import fold_sizes
 
 __all__ = ["to_torch"]
 
-# Any: an extra. Tensors and modules below are torch's.
+# Any: torch is an optional dependency. Tensors and modules below are torch's.
 torch: Any = import_module("torch")
 F: Any = torch.nn.functional
 
@@ -27,12 +27,10 @@ Function = Callable[..., Any]
 
 
 def to_torch(source: str | os.PathLike[str] | onnx.ModelProto) -> Any:
-    """A module that computes what a model does: tensors in, a tuple of tensors out.
-
-    Its ``input_names`` say in which order.
+    """Translate a model to a module from tensors, ordered by ``input_names``, to a tuple.
 
     Raises:
-        NotImplementedError: an operator, or a form of it, has no rule.
+        NotImplementedError: an operator or an attribute value is not supported.
     """
     is_model = isinstance(source, onnx.ModelProto)
     model, _ = fold_sizes(source if is_model else onnx.load(source))
@@ -41,11 +39,12 @@ def to_torch(source: str | os.PathLike[str] | onnx.ModelProto) -> Any:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node, its attributes as Python values.
+    """A node with accessors.
 
     Attributes:
-        arrays: the initializers among its operands, by name.
-        opset: of the model.
+        proto: the message.
+        arrays: the model's initializers by name.
+        opset: the model's opset.
     """
 
     proto: onnx.NodeProto
@@ -60,14 +59,14 @@ class _Node:
         return number < len(self.proto.input) and bool(self.proto.input[number])
 
     def known(self, number: int) -> np.ndarray:
-        """An operand that must be a constant."""
+        """An operand that must be constant."""
         name = self.proto.input[number]
         if name not in self.arrays:
             raise self.error(f"operand {number}: expected a constant, got a tensor")
         return self.arrays[name]
 
     def numbers(self, attribute: str, operand: int) -> list[int]:
-        """What old opsets have as an attribute and new ones as an operand."""
+        """Integers that are an operand, or an attribute in old opsets."""
         if self.has(operand):
             return self.known(operand).tolist()
         return list(self.attr(attribute))
@@ -86,7 +85,7 @@ _RULES: dict[str, tuple[Callable[[_Node], Function], int | None]] = {}
 def _rule(
     *names: str, tensors: int | None = None
 ) -> Callable[[Callable[[_Node], Function]], Callable[[_Node], Function]]:
-    """Register a rule; the function takes the first so many operands, or all."""
+    """Decorator that registers a rule; ``tensors``: operands of its function, None for all."""
 
     def register(rule: Callable[[_Node], Function]) -> Callable[[_Node], Function]:
         _RULES.update(dict.fromkeys(names, (rule, tensors)))
@@ -96,10 +95,10 @@ def _rule(
 
 
 class _Graph(torch.nn.Module):
-    """Runs functions in the order of the nodes.
+    """Module that runs the functions of all nodes in order.
 
     Attributes:
-        input_names: of the model, in order.
+        input_names: the model's inputs, in order.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
@@ -110,7 +109,7 @@ class _Graph(torch.nn.Module):
         self.input_names = [v.name for v in graph.input if v.name not in self.arrays]
         self.output_names = [value.name for value in graph.output]
         self.weights = torch.nn.ParameterList()
-        self.places: dict[str, int] = {}
+        self.indices: dict[str, int] = {}
         self.modules_of_nodes = torch.nn.ModuleList()
         self.steps = [self._step(proto) for proto in graph.node]
         self.arrays = {}
@@ -129,21 +128,21 @@ class _Graph(torch.nn.Module):
         return function, operands, list(proto.output)
 
     def _operand(self, name: str) -> Any:  # Any: a name, a number, None
-        """A name of a tensor; single numbers stand for themselves."""
+        """The name of a tensor operand, or the value of a scalar constant."""
         array = self.arrays.get(name)
         if array is None:
             return name or None
         if array.ndim == 0 and array.dtype == np.float32:
             return float(array)
-        if name not in self.places:
-            self.places[name] = len(self.weights)
+        if name not in self.indices:
+            self.indices[name] = len(self.weights)
             tensor = torch.from_numpy(np.array(array))  # a copy that can be written
             self.weights.append(torch.nn.Parameter(tensor, requires_grad=False))
         return name
 
     def forward(self, *inputs: Any) -> Any:  # Any: tensors
         values = dict(zip(self.input_names, inputs, strict=True))
-        values.update({name: self.weights[n] for name, n in self.places.items()})
+        values.update({name: self.weights[n] for name, n in self.indices.items()})
         for function, operands, names in self.steps:
             given = [values[o] if isinstance(o, str) else o for o in operands]
             results = function(*given)
@@ -250,7 +249,7 @@ def _clip(node: _Node) -> Function:
 
 @_rule("Softmax")
 def _softmax(node: _Node) -> Function:
-    """Before opset 13 all dimensions from the axis on are one."""
+    """Before opset 13 the dimensions from the axis on are flattened."""
     if node.opset >= 13:
         axis = node.attr("axis", -1)
         return lambda x: torch.softmax(x, axis)
@@ -344,7 +343,7 @@ def _window(node: _Node) -> dict[str, Any]:  # Any: options of torch
 
 
 def _padding(node: _Node, value: float) -> tuple[Function, list[int]]:
-    """What torch pads itself, and in front of it what differs between the sides."""
+    """A function that pads asymmetrically, and the symmetric padding for torch's operator."""
     if node.attr("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
         raise node.error("attribute `auto_pad`: expected numbers in `pads`")
     top, left, bottom, right = node.attr("pads", [0] * 4)
@@ -354,17 +353,19 @@ def _padding(node: _Node, value: float) -> tuple[Function, list[int]]:
     return lambda x: F.pad(x, sides, value=value), [0, 0]
 
 
-# Which of ONNX's gates is torch's first, second, ...
+# Index of each of torch's gates among ONNX's.
 _GATES: dict[str, Sequence[int]] = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
 
 
 @_rule("LSTM", "GRU", tensors=1)
 def _recurrent(node: _Node) -> Function:
-    """A module of torch, with the gates in its order."""
+    """A torch layer, with weights in torch's gate order."""
     op, hidden = node.proto.op_type, node.attr("hidden_size")
     is_plain = node.attr("direction", b"forward") == b"forward" and not node.has(4)
     if not is_plain or (op == "GRU" and not node.attr("linear_before_reset", 0)):
-        raise node.error("expected a forward one from zero, as torch computes it")
+        raise node.error(
+            "expected a forward layer with zero initial state and torch's GRU variant"
+        )
     weights, states, bias = (node.known(number)[0] for number in (1, 2, 3))
     layer = getattr(torch.nn, op)(weights.shape[1], hidden)
     parts = (weights, states, *np.split(bias, 2))
@@ -376,7 +377,7 @@ def _recurrent(node: _Node) -> Function:
 
 
 class _Recurrent(torch.nn.Module):
-    """The states of a layer, [steps, 1, batch, hidden]."""
+    """A recurrent layer with output [steps, 1, batch, hidden]."""
 
     def __init__(self, layer: Any) -> None:  # Any: a module
         super().__init__()

@@ -1,4 +1,4 @@
-"""The results of a run as a page of the documentation."""
+"""Benchmark results as a Markdown page of the documentation."""
 
 import platform
 from collections.abc import Sequence
@@ -6,28 +6,28 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from benchmarks import child
+from benchmarks.baselines import F32, OURS
 from benchmarks.report import Report
-from benchmarks.rivals import F32, OURS
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
 
 __all__ = ["write_page"]
 
 
 def write_page(
-    path: Path, reports: Sequence[Report], rivals: Sequence[str], command: str
+    path: Path, reports: Sequence[Report], baselines: Sequence[str], command: str
 ) -> None:
-    """Write what was found, on what machine, against what, and by which command."""
+    """Write the results, the machine, the baselines' versions and the command."""
     sections = "\n".join(report.markdown() for report in reports)
-    path.write_text(f"{_head(rivals, command)}\n{sections}", encoding="utf-8")
+    path.write_text(f"{_head(baselines, command)}\n{sections}", encoding="utf-8")
 
 
-def _head(rivals: Sequence[str], command: str) -> str:
+def _head(baselines: Sequence[str], command: str) -> str:
     target = target_of("cpu")
-    versions = ", ".join(f"{name} {_version(name)}" for name in (OURS, *rivals))
+    versions = ", ".join(f"{name} {_version(name)}" for name in (OURS, *baselines))
     return f"""# Benchmarks
 
 The last run of `make bench`, which writes this page; `python -m benchmarks --help` has its options. Absolute times say little
-of other machines: what counts are ratios to rivals that were measured in turn with ours, and shares of the peak.
+about other machines: what counts are ratios to baselines that were measured in interleaved rounds, and shares of peak.
 
 | | |
 |---|---|
@@ -39,7 +39,7 @@ of other machines: what counts are ratios to rivals that were measured in turn w
 
 
 def _version(runtime: str) -> str:
-    """What is installed; asked in another process, for not all bear each other."""
+    """The installed version, from a separate process, because some runtimes conflict."""
     try:
         return child.call(version_of, runtime)
     except child.ChildError:
@@ -52,7 +52,7 @@ def version_of(runtime: str) -> str:
 
 
 def _processor() -> str:
-    """Its name, as the kernel has it."""
+    """The processor's name."""
     listing = Path("/proc/cpuinfo")
     if listing.exists():
         for line in listing.read_text().splitlines():

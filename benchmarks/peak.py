@@ -1,7 +1,7 @@
-"""The most multiply-adds that a core does: a loop of independent ones, in our own code.
+"""Peak FMA throughput of the processor: a loop of independent multiply-adds.
 
-What a machine reaches at this moment, by its clock and its other guests, is measured
-beside everything else; the share of it is what a figure on one machine says on another.
+The achievable peak depends on the current clock and on other load, so it is measured along
+with every benchmark; shares of peak are comparable between machines.
 """
 
 import ctypes
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
-from relax_mlir.compiler import target_of
-from relax_mlir.runtime import objects
+from relax_mlir.codegen import object_code
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.targets import Target
 
 __all__ = ["FmaPeak"]
 
-_ITERATIONS = 2_000_000  # of a call: some milliseconds
+_ITERATIONS = 2_000_000  # per call: some milliseconds
 
 _SYMBOL = "fma_peak"
 
 
 @dataclass
 class FmaPeak:
-    """Calls the loop on as many threads as there are cores to measure.
+    """The FMA loop on a number of threads.
 
     Attributes:
-        threads: how many run it at once.
-        flops: floating-point operations of a call, of all threads together.
+        threads: the number of threads.
+        flops: floating-point operations per call, over all threads.
     """
 
     threads: int = 1
@@ -38,7 +38,7 @@ class FmaPeak:
         target = target_of("cpu")
         lanes, chains = target.vector_bits // 32, _chains(target)
         self.flops = 2 * lanes * chains * _ITERATIONS * self.threads
-        self._library, address = objects.load_objects(
+        self._library, address = object_code.load_objects(
             [_compiled(lanes, chains, target)], [_SYMBOL]
         )
         function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)
@@ -46,23 +46,23 @@ class FmaPeak:
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None
 
     def __call__(self) -> None:
-        """Run it once on every thread; it releases the GIL."""
+        """Run the loop once on every thread; it releases the GIL."""
         if self._pool is None:
             self.run(_ITERATIONS)
             return
         list(self._pool.map(self.run, [_ITERATIONS] * self.threads))
 
     def run(self, count: int) -> float:
-        """So many steps on this thread; a number that depends on all of them."""
+        """Run ``count`` iterations on this thread; the result depends on all of them."""
         return self._function(count)
 
     def rates(self, times_s: np.ndarray) -> np.ndarray:
-        """Floating-point operations a second, from seconds a call."""
+        """FLOP/s from seconds per call."""
         return self.flops / times_s
 
 
 def _chains(target: Target) -> int:
-    """How many sums run at once: more than latency times units, fewer than registers."""
+    """Independent accumulators: more than FMA latency times units, fewer than registers."""
     has_32_registers = target.vector_bits == 512 or not target.triple.startswith("x86")
     return 24 if has_32_registers else 12
 
@@ -70,13 +70,13 @@ def _chains(target: Target) -> int:
 def _compiled(lanes: int, chains: int, target: Target) -> bytes:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(_text(f"vector<{lanes}xf32>", chains))
-        return objects.compile_object(
+        return object_code.compile_object(
             module, triple=target.triple, cpu=target.cpu, features=target.features
         )
 
 
 def _text(vector: str, chains: int) -> str:
-    """The loop; every chain is its own sum, and their total is used."""
+    """The loop in the llvm dialect, with one accumulator per chain; returns their total."""
     sums = range(chains)
     types = ", ".join(["i64", *[vector] * chains])
     arguments = ", ".join(["%i : i64", *(f"%s{n} : {vector}" for n in sums)])

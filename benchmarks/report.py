@@ -1,4 +1,4 @@
-"""A table of results: shown, written as Markdown, or kept as numbers."""
+"""Tables of results: for the terminal, as Markdown, or as numbers."""
 
 import textwrap
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Report:
-    """What one part of the benchmarks found.
+    """The results of one benchmark.
 
     Attributes:
-        title: of the table.
-        note: what was measured, and how to read it.
-        columns, rows: as text.
-        values: the numbers behind it, as JSON has them (hence Any).
-        names: how many columns say what the others are about.
+        title: the title of the table.
+        note: an explanation of the measurement.
+        columns, rows: the table as text.
+        values: the underlying numbers as JSON (hence Any).
+        names: the number of leading columns with names, not numbers.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Report:
     names: int = 1
 
     def table(self) -> Table:
-        """For a terminal."""
+        """The table for a terminal."""
         table = Table(title=self.title, caption=self.note, caption_justify="left")
         for number, column in enumerate(self.columns):
             table.add_column(column, justify="left" if number < self.names else "right")
@@ -44,7 +44,7 @@ class Report:
         return table
 
     def markdown(self) -> str:
-        """For a page, as a section."""
+        """The table as a Markdown section."""
         numbers = len(self.columns) - self.names
         rule = ("---",) * self.names + ("---:",) * numbers
         lines = [self.columns, rule, *self.rows]

@@ -1,4 +1,4 @@
-"""How long it takes until a model can run, and how much memory running it takes."""
+"""Startup time until a model's first result, and memory use of a run."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks import child
+from benchmarks.baselines import F32, OURS
 from benchmarks.cases import read_case, save_case
 from benchmarks.report import Report, Row
-from benchmarks.rivals import F32, OURS
 
 __all__ = ["get_ready", "memory_of_run", "memory_report", "startup_report"]
 
@@ -21,12 +21,12 @@ Found = dict[str, Any]  # Any: numbers, or the text of a problem
 
 
 def get_ready(runtime: str, folder: str, threads: int) -> Found:
-    """Seconds of importing a runtime, of preparing the model, and of the first run."""
-    rival, case = F32[runtime], read_case(folder)
+    """Seconds to import a runtime, to prepare the model, and of the first run."""
+    baseline, case = F32[runtime], read_case(folder)
     begin = time.perf_counter()
-    rival.version()
+    baseline.version()
     imported = time.perf_counter()
-    call = rival.prepare(case, threads)
+    call = baseline.prepare(case, threads)
     prepared = time.perf_counter()
     call()
     return {
@@ -37,7 +37,7 @@ def get_ready(runtime: str, folder: str, threads: int) -> Found:
 
 
 def memory_of_run(runtime: str, folder: str, model: str) -> Found:
-    """MB that the process had at most, and before the runtime was there."""
+    """Peak memory of the process in MB, before and after running the model."""
     case = read_case(folder, model)
     before_mb = child.peak_rss_mb()
     call = F32[runtime].prepare(case, 1)
@@ -47,7 +47,7 @@ def memory_of_run(runtime: str, folder: str, model: str) -> Found:
 
 
 def startup_report(runtimes: Sequence[str]) -> Report:
-    """Measure the time to a first run: with nothing in the caches, and once more."""
+    """Measure the startup time with cold and with warm caches."""
     threads = min(_THREADS, len(child.usable_cpus()))
     values: list[Found] = []
     with TemporaryDirectory() as folder:
@@ -59,35 +59,35 @@ def startup_report(runtimes: Sequence[str]) -> Report:
                     found = _try(get_ready, *arguments, threads=threads, caches=caches)
                     values.append({"runtime": runtime, "caches": state, **found})
     note = (
-        f"{_NAME}, each line in a new process on {threads} processors: seconds of the "
-        "import, of compiling or loading the model, and of the first run. To be reached "
-        "by ours: ready in 10 s with empty caches, in 0.5 s with full ones. All but inductor are without torch, "
-        "which tvm-ffi imports where it is installed."
+        f"{_NAME}, each line in a new process on {threads} processors: seconds to import, "
+        "to compile or load the model, and of the first run. Our goal: ready in 10 s "
+        "with cold caches, in 0.5 s with warm ones. All but inductor run without torch, "
+        "which tvm-ffi imports if it is installed."
     )
     columns = ("runtime", "caches", "import s", "ready s", "first run s")
     rows = [_row(v, "caches", ("import_s", "ready_s", "first_s"), 2) for v in values]
-    return Report("Until a model runs", note, columns, rows, values, 2)
+    return Report("Startup", note, columns, rows, values, 2)
 
 
 def memory_report(runtimes: Sequence[str]) -> Report:
-    """Measure the memory of processes that load the model and run it."""
+    """Measure the peak memory of processes that load and run the model."""
     values: list[Found] = []
     with TemporaryDirectory() as folder, _empty_caches() as caches:
         child.call(save_case, _NAME, folder)
         for runtime, file in _files(runtimes):
             arguments = (runtime, folder, file)
-            if file == _MODEL:  # what compiles fills its cache first
+            if file == _MODEL:  # warms the kernel cache
                 _try(memory_of_run, *arguments, caches=caches)
             found = _try(memory_of_run, *arguments, caches=caches)
             values.append({"runtime": runtime, "file": file, **found})
     note = (
         f"{_NAME}, each line in a process that loads this file and runs it three times, "
-        "with full caches: the most memory it had, and what Python and numpy had of it. "
-        "To be reached by ours: no more than onnxruntime's. All but inductor are without torch."
+        "with warm caches: its peak memory, and the share of Python and numpy. Our goal: "
+        "no more than onnxruntime. All but inductor run without torch."
     )
     columns = ("runtime", "file", "peak MB", "Python and numpy MB")
     rows = [_row(v, "file", ("peak_mb", "before_mb"), 0) for v in values]
-    return Report("Memory of a run", note, columns, rows, values, 2)
+    return Report("Memory", note, columns, rows, values, 2)
 
 
 def _files(runtimes: Sequence[str]) -> list[tuple[str, str]]:
@@ -96,7 +96,7 @@ def _files(runtimes: Sequence[str]) -> list[tuple[str, str]]:
 
 @contextmanager
 def _empty_caches() -> Iterator[dict[str, str]]:
-    """A folder for what is compiled, as the variables that name it."""
+    """Environment variables that redirect compilation caches to an empty folder."""
     with TemporaryDirectory() as folder:
         yield dict.fromkeys(("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR"), folder)
 
@@ -107,8 +107,8 @@ def _try(
     caches: dict[str, str],
     threads: int = 1,
 ) -> Found:
-    """What a process found, or why there is nothing."""
-    # tvm-ffi imports torch wherever that is installed.
+    """The result of a child process, or its problem."""
+    # tvm-ffi imports torch if it is installed.
     hidden = () if "inductor" in arguments else ("torch",)
     try:
         return child.call(

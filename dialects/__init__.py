@@ -1,7 +1,7 @@
-"""The dialects: what the IR is.
+"""The MLIR dialects of the compiler: ``relax`` and ``tir``.
 
 ``relax`` holds graphs of tensor operations, ``tir`` holds tensor programs. Both are
-defined in Python (:mod:`relax_mlir.dialects.ext`) and loaded into a context once.
+defined in Python (:mod:`relax_mlir.dialects.ext`) and loaded once per context.
 """
 
 from mlir import ir
@@ -11,7 +11,7 @@ _cext.globals.append_dialect_search_prefix("relax_mlir.dialects")
 
 
 def load(context: ir.Context) -> None:
-    """Load every dialect into ``context``; later calls do nothing."""
+    """Load both dialects into ``context``; later calls do nothing."""
     from relax_mlir.dialects.ext import load_dialects
     from relax_mlir.dialects.relax import Relax
     from relax_mlir.dialects.tir import Tir

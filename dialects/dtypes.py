@@ -1,8 +1,8 @@
-"""Element types: one name (numpy's), its MLIR type in tensors and in buffers.
+"""Element types: numpy's name, and the MLIR type in tensors, buffers and registers.
 
-Tensors keep the sign of an integer (``ui8``, and ``i8`` for signed) and ``i1`` for
-booleans. Buffers hold what the machine sees: signless integers, and a byte for whatever
-is smaller (a vector of ``i1`` would be packed to bits).
+Tensors keep the sign of an integer (``ui8``; signed ones are signless, ``i8``) and use
+``i1`` for booleans. Buffers hold signless integers, and a byte for every type below 8 bits
+(a vector of ``i1`` would be packed to bits).
 """
 
 import re
@@ -32,8 +32,8 @@ class DType:
         name: numpy's (or ml_dtypes') name, such as ``float32`` or ``bool``.
         kind: ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` boolean.
         bits: width of the value, 1 for a boolean.
-        lanes: how many there are in a vector, 1 for a scalar.
-        is_scalable: whether ``lanes`` is a factor of the vector length of the machine.
+        lanes: number of vector lanes, 1 for a scalar.
+        is_scalable: whether the vector has ``vscale`` times ``lanes`` lanes.
     """
 
     name: str
@@ -52,7 +52,7 @@ class DType:
         return dtype(self.name.split("x", 1)[0]) if self.is_vector else self
 
     def with_lanes_of(self, other: "DType") -> "DType":
-        """A vector of this type, as long as one of another type is."""
+        """This type with the lanes of ``other``."""
         if not other.is_vector:
             return self
         return dtype(self.element.name + other.name[len(other.element.name) :])
@@ -67,27 +67,27 @@ class DType:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is a float of a byte, or of fewer bits: what machines do not have."""
+        """Whether it is emulated: a float of 8 bits or fewer, or an integer below 8 bits."""
         return self.element.name in _NARROW
 
     @property
     def is_padded(self) -> bool:
-        """Whether an element in memory has bits that do not count."""
+        """Whether an element in memory has padding bits, as it is narrower than a byte."""
         return self.bits < 8
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of one element in memory."""
+        """Size of one element in memory, in bytes."""
         return max(1, self.bits // 8)
 
     @property
     def numpy(self) -> np.dtype:
-        """The numpy type that holds it."""
+        """The numpy (or ml_dtypes) type."""
         return np.dtype(getattr(ml_dtypes, self.name, None) or self.name)
 
     @property
     def tensor_type(self) -> ir.Type:
-        """Element type in a tensor, sign included."""
+        """Element type of a tensor, with signedness."""
         if self.is_float:
             return _FLOATS[self.name].get()
         if self.kind == "u":
@@ -96,17 +96,17 @@ class DType:
 
     @property
     def scalar_type(self) -> ir.Type:
-        """Type of a value in registers: signless, ``i1`` for a boolean."""
+        """Type of an SSA scalar or vector: signless, ``i1`` for a boolean."""
         if self.is_vector:
-            lane = self.element.scalar_type
-            return ir.VectorType.get([self.lanes], lane, scalable=[self.is_scalable])
+            element = self.element.scalar_type
+            return ir.VectorType.get([self.lanes], element, scalable=[self.is_scalable])
         if self.is_float:
             return _FLOATS[self.name].get()
         return ir.IntegerType.get_signless(self.bits)
 
     @property
     def bits_type(self) -> ir.Type:
-        """The signless integers of that width, in as many lanes."""
+        """Signless integer type of the same width and lanes."""
         bits = ir.IntegerType.get_signless(self.bits)
         if not self.is_vector:
             return bits
@@ -114,16 +114,16 @@ class DType:
 
     @property
     def unsigned(self) -> "DType":
-        """The unsigned integers of that width, in as many lanes.
+        """Unsigned integer type of the same width and lanes.
 
         Raises:
-            ValueError: there are none.
+            ValueError: no unsigned type has this width.
         """
         return dtype(f"uint{self.bits}").with_lanes_of(self)
 
     @property
     def buffer_type(self) -> ir.Type:
-        """Element type of a memref: signless, ``i8`` for what has fewer bits."""
+        """Element type of a memref: signless, ``i8`` for types below 8 bits."""
         return (
             dtype("int8").with_lanes_of(self).scalar_type
             if self.is_padded
@@ -131,8 +131,11 @@ class DType:
         )
 
     @property
-    def is_told_by_buffers(self) -> bool:
-        """Whether the element type of a memref says which type it is."""
+    def is_implied_by_memref(self) -> bool:
+        """Whether a memref's element type determines this type.
+
+        Unsigned integers, booleans and types below 8 bits need an attribute beside it.
+        """
         return self.kind in "if" and not self.is_padded
 
     def __str__(self) -> str:
@@ -170,7 +173,7 @@ _ALL = {
         DType("float64", "f", 64),
     )
 }
-# Types that are converted to others, which machines compute with.
+# Types without native arithmetic: computed in a wider type.
 _NARROW = {
     t.name: t
     for t in (
@@ -187,11 +190,11 @@ _VECTOR = re.compile(r"(.+?)x(vscalex)?(\d+)")
 
 @cache
 def dtype(name: str) -> DType:
-    """The type called ``name``: of an element, or of a vector such as ``float32x4``.
+    """Looks up a type by name; ``float32x4`` and ``float32xvscalex4`` name vectors.
 
     Raises:
-        TypeError: ``name`` is no string.
-        ValueError: there is none.
+        TypeError: ``name`` is not a string.
+        ValueError: no type has this name.
     """
     if not isinstance(name, str):
         raise TypeError(f"element type: expected a string, got {type(name).__name__}")
@@ -208,15 +211,15 @@ def dtype(name: str) -> DType:
 
 
 def from_numpy(value: np.dtype) -> DType:
-    """The element type of a numpy array."""
+    """Converts a numpy dtype."""
     return dtype(np.dtype(value).name)
 
 
 def from_mlir(element: ir.Type) -> DType:
-    """The element type of a tensor, by its MLIR type.
+    """Converts an MLIR element type of a tensor, or a vector type.
 
     Raises:
-        ValueError: there is none for it.
+        ValueError: the type is not supported.
     """
     if isinstance(element, ir.VectorType):
         scale = "vscalex" if element.scalable else ""
@@ -232,7 +235,7 @@ def from_mlir(element: ir.Type) -> DType:
 
 
 def element_of(type_: ir.Type) -> Any:  # Any: numbers have a width, an index has none
-    """The type of a vector's elements; of a scalar, itself."""
+    """The element type of a vector type; other types are returned unchanged."""
     return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 

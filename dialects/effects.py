@@ -1,4 +1,4 @@
-"""Side effects of operations: the one definition of purity that passes ask."""
+"""Side effects of operations; passes derive purity from these flags alone."""
 
 from enum import Flag, auto
 
@@ -6,52 +6,52 @@ __all__ = ["Effects"]
 
 
 class Effects(Flag):
-    """What an operation does beside computing its results.
+    """Side effects of an operation.
 
-    Passes ask for a property (:attr:`is_mergeable`, ...), not for single effects.
+    Passes test a property (:attr:`is_mergeable`, ...) rather than single flags.
     """
 
     NONE = 0
     ALLOCATES = auto()
-    """The result is new memory: two results are never one."""
+    """The result is newly allocated memory, so two calls never return the same buffer."""
     READS = auto()
-    """The result depends on memory, which other operations may write to."""
+    """The result depends on memory that other operations may write."""
     WRITES = auto()
-    """Memory that was there before is written to, or freed."""
+    """Existing memory is written or freed."""
     OVERWRITES = auto()
-    """An operand is written to, which Relax promises that nothing reads later."""
+    """An operand is updated in place; Relax guarantees that it is not read afterwards."""
     CHECKS = auto()
-    """The program stops unless something holds."""
+    """Execution stops with an error unless a condition holds."""
     CALLS = auto()
-    """Code runs that is said to be pure, but may fail or not end."""
+    """Calls code that is declared pure but may fail or not terminate."""
     OBSERVED = auto()
-    """Somebody outside of the program sees that it ran."""
+    """Execution is observable outside of the program, such as I/O."""
 
     UNKNOWN = WRITES | OBSERVED
-    """The bound for code of which nothing is known."""
+    """Conservative effects of code that cannot be analysed."""
 
     @property
     def is_pure(self) -> bool:
-        """Whether Relax calls it pure: a dataflow block may hold it."""
+        """Whether Relax considers it pure, so that a dataflow block may contain it."""
         return not self & (Effects.WRITES | Effects.OBSERVED)
 
     @property
     def is_removable(self) -> bool:
-        """Whether an operation whose results nothing reads need not run."""
+        """Whether dead code elimination may erase it when its results are unused."""
         return self.is_pure and not self & (Effects.OVERWRITES | Effects.CHECKS)
 
     @property
     def is_mergeable(self) -> bool:
-        """Whether an equal operation in front of it makes the same results."""
+        """Whether common subexpression elimination may merge it with an equal operation."""
         kept = Effects.CHECKS | Effects.CALLS
         return not self & ~kept
 
     @property
     def is_speculatable(self) -> bool:
-        """Whether it may run where the program does not run it."""
+        """Whether it may be executed speculatively, for example hoisted out of a branch."""
         return not self & ~Effects.ALLOCATES
 
     @property
     def may_write(self) -> bool:
-        """Whether memory that an operand is may hold something else afterwards."""
+        """Whether it may modify the memory of an operand."""
         return bool(self & (Effects.WRITES | Effects.OVERWRITES))

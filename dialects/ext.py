@@ -1,8 +1,8 @@
-"""Define dialects as annotated Python classes.
+"""Dialects defined as annotated Python classes.
 
-The spelling follows upstream's ``mlir.dialects.ext`` (LLVM 23), of which this is a
-small backport that goes away with the next wheels: annotations of a class become the
-IRDL verifier, the accessors and the builder of an operation.
+A small backport of upstream's ``mlir.dialects.ext`` (LLVM 23), to be removed with the
+next wheels: the annotations of a class become the IRDL verifier, the accessors and the
+builder of an operation.
 """
 
 import inspect
@@ -26,10 +26,10 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     # To a type checker an annotated field is the value itself.
     class Operand(ir.Value, Generic[T]):
-        """Annotation of an operand; ``T`` is the MLIR type class it must have."""
+        """Annotation of an operand whose type is of MLIR type class ``T``."""
 
     class Result(ir.OpResult, Generic[T]):
-        """Annotation of a result; ``T`` is the MLIR type class it must have."""
+        """Annotation of a result whose type is of MLIR type class ``T``."""
 
     class Region(ir.Region):
         """Annotation of a region."""
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 else:
 
     class Operand(Generic[T]):
-        """Annotation of an operand; ``T`` is the MLIR type class it must have."""
+        """Annotation of an operand whose type is of MLIR type class ``T``."""
 
     class Result(Generic[T]):
-        """Annotation of a result; ``T`` is the MLIR type class it must have."""
+        """Annotation of a result whose type is of MLIR type class ``T``."""
 
     class Region:
         """Annotation of a region."""
 
 
-Attr = ir.Attribute  # an attribute of any kind
+Attr = ir.Attribute  # annotation of an attribute of any kind
 
 
 class Operation(ir.OpView):
-    """Base of every operation defined in Python."""
+    """Base class of operations defined in Python."""
 
     _ODS_REGIONS = (0, True)
     dialect: ClassVar[type["Dialect"]]
@@ -58,10 +58,10 @@ class Operation(ir.OpView):
     operand_fields: ClassVar[dict[str, Any]] = {}
     result_fields: ClassVar[dict[str, Any]] = {}
     attribute_fields: ClassVar[dict[str, Any]] = {}
-    optional_attributes: ClassVar[frozenset[str]] = frozenset()  # may be None: `unit`
+    optional_attributes: ClassVar[frozenset[str]] = frozenset()  # None is `unit`
     region_fields: ClassVar[tuple[str, ...]] = ()
-    field_order: ClassVar[tuple[str, ...]] = ()  # of all fields, as annotated
-    effects: ClassVar[Effects] = Effects.UNKNOWN  # of its own, without its regions'
+    field_order: ClassVar[tuple[str, ...]] = ()  # all fields, in declaration order
+    effects: ClassVar[Effects] = Effects.UNKNOWN  # excluding those of its regions
 
     def __init_subclass__(
         cls, *, name: str | None = None, **kwargs: Any
@@ -107,7 +107,7 @@ class Operation(ir.OpView):
     @classmethod
     @cache
     def irdl_text(cls) -> str:
-        """The definition of this operation in the IRDL dialect."""
+        """This operation's definition in the IRDL dialect."""
         lines: list[str] = []
         groups: dict[str, list[str]] = {"operands": [], "results": []}
         for role, fields in (
@@ -134,11 +134,12 @@ class Operation(ir.OpView):
 
 
 class Dialect(ir.Dialect):
-    """Base of every dialect defined in Python.
+    """Base class of dialects defined in Python.
 
-    ``class Tir(Dialect, name="tir")`` names in its ``Operation`` the base class of its
-    operations, made for it alone; ``attributes`` names its attributes, one parameter of
-    any kind each; ``types`` its types, with the number of their parameters.
+    A subclass such as ``class Tir(Dialect, name="tir")`` sets ``Operation`` to the base
+    class of its operations, which no other dialect uses. ``attributes`` names its
+    attributes, each with one parameter of any kind; ``types`` maps the names of its types
+    to their numbers of parameters.
     """
 
     attributes: ClassVar[tuple[str, ...]] = ()
@@ -153,7 +154,7 @@ class Dialect(ir.Dialect):
 
     @classmethod
     def irdl_text(cls) -> str:
-        """The whole dialect as an IRDL module that stock ``mlir-opt --irdl-file`` reads."""
+        """The dialect as IRDL that stock ``mlir-opt --irdl-file`` loads."""
         attributes = [_parametric_text("attribute", name, 1) for name in cls.attributes]
         types = [_parametric_text("type", name, n) for name, n in cls.types.items()]
         operations = [
@@ -165,7 +166,7 @@ class Dialect(ir.Dialect):
 
 
 def _parametric_text(kind: str, name: str, parameters: int) -> str:
-    """A type or attribute with that many parameters of any kind."""
+    """IRDL of a type or attribute with ``parameters`` unconstrained parameters."""
     fields = [f"value{i or ''}" for i in range(parameters)]
     lines = [f"    %{field} = irdl.any" for field in fields]
     if fields:
@@ -175,7 +176,7 @@ def _parametric_text(kind: str, name: str, parameters: int) -> str:
 
 
 def load_dialects(dialects: Iterable[type[Dialect]], context: ir.Context) -> None:
-    """Register ``dialects`` in ``context``; a second time would end the process."""
+    """Register ``dialects`` in ``context``; registering twice aborts the process."""
     definitions = _bytecode("".join(d.irdl_text() for d in dialects))
     with context, ir.Location.unknown():
         irdl.load_dialects(ir.Module.parse(definitions))
@@ -183,7 +184,7 @@ def load_dialects(dialects: Iterable[type[Dialect]], context: ir.Context) -> Non
 
 @cache
 def _bytecode(text: str) -> bytes:
-    """A module as MLIR's bytecode, which contexts after the first read twice as fast."""
+    """MLIR bytecode of a module; later contexts load it twice as fast as the text."""
     code = BytesIO()
     with ir.Context(load_on_create_dialects=["irdl"]), ir.Location.unknown():
         ir.Module.parse(text).operation.write_bytecode(code)
@@ -191,7 +192,7 @@ def _bytecode(text: str) -> bytes:
 
 
 def _role(annotation: Any) -> Any:  # Any: typing objects have no common class
-    """``Operand``, ``Result`` or ``None``; ``Sequence[Operand[T]]`` is an operand too."""
+    """Returns ``Operand``, ``Result`` or None; ``Sequence[Operand[T]]`` is an operand."""
     if _is_variadic(annotation):
         annotation = get_args(annotation)[0]
     origin = get_origin(annotation) or annotation
@@ -199,7 +200,7 @@ def _role(annotation: Any) -> Any:  # Any: typing objects have no common class
 
 
 def _attribute_class(annotation: Any) -> Any:  # Any: see _role
-    """The class of attribute in ``A`` or ``A | None``; None for other annotations."""
+    """The attribute class of ``A`` or ``A | None``; None for other annotations."""
     members = [t for t in get_args(annotation) if t is not type(None)]
     if isinstance(annotation, UnionType) and len(members) == 1:
         annotation = members[0]
@@ -227,7 +228,7 @@ def _attr_constraint(annotation: type[ir.Attribute]) -> str:
 
 
 def _operand_accessor(cls: type[Operation], index: int, variadic: int) -> property:
-    """Reads one operand, or the list of one variadic group."""
+    """Accessor of a single operand, or of a variadic group as a list."""
     flags = [_is_variadic(t) for t in cls.operand_fields.values()]
     if not variadic:
         return property(lambda self: self.operands[index])

@@ -1,4 +1,4 @@
-"""Which operands of an operator hold indices, and the range of each."""
+"""Valid ranges of index operands, for runtime checks of indices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,21 +13,22 @@ from relax_mlir.dialects.shapes import Dim
 __all__ = [
     "IndexOperand",
     "IndexRange",
-    "along_axis",
-    "from_front",
-    "lengths_along",
-    "out_of_range",
+    "axis_range",
+    "length_range",
+    "nonnegative_axis_range",
+    "out_of_range_message",
 ]
 
 
 @dataclass(frozen=True)
 class IndexRange:
-    """The indices that an operand may hold: ``least <= index < limit``.
+    """Valid range of an index operand: ``least <= index < limit``.
 
     Attributes:
-        limits: one for all indices, or one for each component along the last axis.
-        least: the smallest index; None for ``-limit``: indices may count from the end.
-        ignored: an index outside of the range that is allowed.
+        limits: one limit for all indices, or one per component along the last axis.
+        least: the smallest valid index; None for ``-limit``, so that negative indices
+            count from the end.
+        ignored: an index outside the range that is also valid, such as a padding label.
     """
 
     limits: tuple[Dim, ...]
@@ -40,11 +41,12 @@ class IndexOperand:
     """An operand that holds indices, lengths or positions.
 
     Attributes:
-        ranges: what each tensor of the operand may hold, from the arguments of the
-            operator's ``infer``; None where no index is out of range.
-        out_of_range: what an index out of range does where nothing checks it.
-        column: the column of the last axis that holds the indices; None for all of it.
-        is_unlimited: whether every index has a meaning, whatever the sizes are.
+        ranges: computes the valid range of each tensor of the operand from the arguments
+            of the operator's ``infer``; None if every index is valid.
+        out_of_range: behaviour for an index out of range when checks are off.
+        column: position along the last axis at which the indices are; None if all
+            elements are indices.
+        is_unlimited: whether every integer is a valid index, for all sizes.
     """
 
     ranges: Callable[..., IndexRange | Sequence[IndexRange] | None]
@@ -54,39 +56,45 @@ class IndexOperand:
 
     @staticmethod
     def unlimited(meaning: str) -> "IndexOperand":
-        """An operand of which every index has a meaning."""
+        """An operand for which every integer is valid.
+
+        Args:
+            meaning: behaviour for an index outside the axis, for the documentation.
+        """
         return IndexOperand(lambda *types, **attrs: None, meaning, is_unlimited=True)
 
 
-def along_axis(data: RankedTensorType, axis: int) -> IndexRange:
-    """Indices of an axis of ``data``; negative ones count from the end."""
+def axis_range(data: RankedTensorType, axis: int) -> IndexRange:
+    """Range of indices into an axis of ``data``; negative ones count from the end."""
     return IndexRange((tensors.shape_of(data)[shapes.check_axis(axis, data.rank)],))
 
 
-def from_front(data: RankedTensorType, axis: int, **options: Any) -> IndexRange:
-    """Indices of an axis of ``data``, which do not count from the end."""
-    return replace(along_axis(data, axis), least=0, **options)
+def nonnegative_axis_range(
+    data: RankedTensorType, axis: int, **options: Any
+) -> IndexRange:
+    """Range of indices into an axis of ``data``, without negative ones."""
+    return replace(axis_range(data, axis), least=0, **options)
 
 
-def lengths_along(data: RankedTensorType, axis: int) -> IndexRange:
-    """Numbers of elements of an axis of ``data``: from 0 to all of them."""
+def length_range(data: RankedTensorType, axis: int) -> IndexRange:
+    """Range of lengths along an axis of ``data``: 0 to its size, inclusive."""
     size = tensors.shape_of(data)[shapes.check_axis(axis, data.rank)]
     return IndexRange((size + 1,), least=0)
 
 
-def out_of_range(
+def out_of_range_message(
     indices: np.ndarray, limits: Sequence[int], least: int | None, ignored: int | None
 ) -> str | None:
-    """What is wrong with the first index out of range, in row-major order, if one is.
+    """Error message for the first out-of-range index in row-major order, or None.
 
-    The native runtime says the same. Arguments are as :class:`IndexRange` has them.
+    The native runtime reports the same text. For the arguments see :class:`IndexRange`.
     """
     wide = indices.astype(np.int64)
     top = np.array(limits if len(limits) > 1 else limits[0], np.int64)
     allowed = (wide >= (-top if least is None else least)) & (wide < top)
     if ignored is not None:
         allowed |= wide == ignored
-    if indices.dtype.kind == "u":  # of 64 bits, the largest have become negative
+    if indices.dtype.kind == "u":  # large uint64 values wrapped to negative ones
         allowed &= wide >= 0
     found = np.argwhere(~allowed)
     if not len(found):

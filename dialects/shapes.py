@@ -1,33 +1,40 @@
-"""Pure shape arithmetic: what each operator does to shapes, symbolic sizes included.
+"""Shape inference functions of the operators, with symbolic sizes.
 
-A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``dims``).
-The names of ``dims``, ``symbols``, ``slice_shapes`` and ``window_shapes`` that operators
-need can be imported from here.
+A shape is a tuple of ``Dim``: integers >= 0 or symbolic expressions (``symbolic.dims``).
+This module re-exports the functions of ``symbolic``, ``slice_shapes`` and
+``window_shapes`` that operators use.
 
-Where a number meets an expression and both must be the same size, the result is the
-number: the expression is *constrained* to it (``constraints``), which the runtime checks,
-and which is an error here only if no symbol values can satisfy it. Two expressions must
-be known to be equal, unless someone collects constraints, or has done so before
-(``constraints.holding``).
+When an integer and an expression must be the same size, the result is the integer: the
+expression is *constrained* to it (``symbolic.constraints``). The runtime checks the
+constraint; here it is an error only if no values of the symbols can satisfy it. Two
+expressions must be provably equal, unless constraints are being collected or the equality
+is already assumed (``constraints.holding``).
 """
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from relax_mlir.dialects.constraints import (
+from relax_mlir.dialects.slice_shapes import slice_begin, slice_size
+from relax_mlir.dialects.window_shapes import (
+    auto_pad,
+    conv_output,
+    conv_transpose_output,
+    pool_output,
+)
+from relax_mlir.symbolic.bounds import bounds, is_known_le
+from relax_mlir.symbolic.constraints import (
     Constraint,
-    are_held_equal,
+    are_assumed_equal,
     assume,
     collect,
-    held,
-    is_open,
+    current_equalities,
+    is_collecting,
     require_at_least,
     require_equal,
     require_multiple,
 )
-from relax_mlir.dialects.dim_bounds import bounds, is_known_le
-from relax_mlir.dialects.dims import (
+from relax_mlir.symbolic.dims import (
     Dim,
     Expr,
     ceildiv,
@@ -38,8 +45,7 @@ from relax_mlir.dialects.dims import (
     mod,
     symbol,
 )
-from relax_mlir.dialects.slice_shapes import slice_begin, sliced
-from relax_mlir.dialects.symbols import (
+from relax_mlir.symbolic.symbols import (
     bind,
     bind_shape,
     dims_from_text,
@@ -51,12 +57,6 @@ from relax_mlir.dialects.symbols import (
     parse,
     substitute,
     symbols_of,
-)
-from relax_mlir.dialects.window_shapes import (
-    auto_pad,
-    conv_output,
-    conv_transpose_output,
-    pool_output,
 )
 
 __all__ = [
@@ -98,10 +98,10 @@ __all__ = [
     "require_at_least",
     "require_equal",
     "require_multiple",
-    "require_sizes",
+    "require_nonnegative",
     "reshape",
     "slice_begin",
-    "sliced",
+    "slice_size",
     "split_sizes",
     "substitute",
     "symbol",
@@ -114,15 +114,15 @@ Shape: TypeAlias = tuple[Dim, ...]
 
 
 def format_shape(shape: Iterable[Dim]) -> str:
-    """A shape as error messages show it: ``[2, n + 1]``."""
+    """Formats a shape for error messages: ``[2, n + 1]``."""
     return f"[{', '.join(map(str, shape))}]"
 
 
-def require_sizes(shape: Iterable[Dim]) -> None:
-    """Assume that every size is 0 or more, as those that are data may not be.
+def require_nonnegative(shape: Iterable[Dim]) -> None:
+    """Constrains every size to be 0 or more; sizes that are data may be negative.
 
     Raises:
-        ValueError: one is surely negative.
+        ValueError: a size is known to be negative.
     """
     dims = tuple(shape)
     if any(is_known_le(dim, -1) for dim in dims):
@@ -132,7 +132,7 @@ def require_sizes(shape: Iterable[Dim]) -> None:
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """The number of elements of a shape; 1 for a scalar's ()."""
+    """The number of elements of a shape; 1 for the empty shape."""
     total: Dim = 1
     for dim in dims:
         total = total * dim
@@ -140,13 +140,13 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def unify(a: Dim, b: Dim) -> Dim:
-    """The one size that ``a`` and ``b`` both are; a number constrains an expression.
+    """Unifies two sizes that must be equal; an integer constrains an expression.
 
-    Where one is surely not smaller, as ``n`` next to ``min(n, 512)``, it is that one:
-    what else is told of sizes is told in it.
+    If one is known to be no smaller than the other, as ``n`` and ``min(n, 512)``, the
+    result is that one, since other sizes are expressed in it.
 
     Raises:
-        ValueError: they differ, or are expressions not known to be equal.
+        ValueError: the sizes differ, or are expressions not known to be equal.
     """
     if a == b:
         return a
@@ -155,22 +155,24 @@ def unify(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(b, int) or is_known_le(a, b):
         return b
-    if is_open() or are_held_equal(a, b):
+    if is_collecting() or are_assumed_equal(a, b):
         return a
     raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
-    """The shape that all ``shapes`` stretch to, by numpy's rules.
+    """The broadcast shape of all ``shapes``, by numpy's rules.
 
-    A number other than 1 against an expression gives the number: the expression must
-    turn out to be that number. It is not stretched even where it turns out to be 1, unless
-    it can be no more than that, as ``min(n, 1)``.
+    An integer other than 1 and an expression give the integer, and the expression is
+    constrained to it. The expression is not broadcast even if it is 1 at run time, unless
+    it is known to be at most 1, as ``min(n, 1)``.
 
     Raises:
         ValueError: two sizes are neither equal nor 1, or not known to be equal.
     """
-    result, assumed = _broadcast(tuple(map(tuple, shapes)), is_open(), held())
+    result, assumed = _broadcast(
+        tuple(map(tuple, shapes)), is_collecting(), current_equalities()
+    )
     assume(assumed, may_stretch=True)
     return result
 
@@ -179,9 +181,10 @@ def broadcast(*shapes: Sequence[Dim]) -> Shape:
 def _broadcast(
     shapes: tuple[Shape, ...], collects: bool, known: frozenset[frozenset[Dim]]
 ) -> tuple[Shape, tuple[Constraint, ...]]:
-    """The shape, and what must hold for it to be right.
+    """The broadcast shape and the constraints under which it is valid.
 
-    ``known`` is what holds here: it is read elsewhere, but the result depends on it.
+    ``known`` holds the assumed equalities. They are read through ``symbolic.constraints``;
+    the parameter makes them part of the cache key.
     """
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
@@ -210,23 +213,24 @@ def _stretched(dims: Sequence[Dim]) -> Dim:
 
 
 def _stretches(dim: Dim, to: Dim) -> bool:
-    """Whether a size is stretched where it meets another, if the two fit."""
+    """Whether ``dim`` is broadcast to ``to``, provided that the two are compatible."""
     is_small = to != 0 and is_known_le(dim, 1)
     is_other = is_small or is_known_unequal(dim, to)
     return dim != to and is_other and not is_known_unequal(1, dim)
 
 
 def _require_stretching(dim: Dim, to: Dim) -> None:
-    """Assume that a size stretches to another."""
-    if dim != minimum(to, 1):  # which is 0 where the other is
+    """Constrains ``dim`` to be broadcastable to ``to``."""
+    if dim != minimum(to, 1):  # 0 if `to` is 0, and then equal to it
         require_equal(1, dim)
 
 
 def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:
-    """``shape``, to which all ``others`` stretch and which none of them stretches.
+    """Checks that all ``others`` broadcast to ``shape``, and returns it refined.
 
-    A size of another is 1 or the size of ``shape`` at its place: a number is assumed for
-    an expression, so the result may have numbers where ``shape`` has none.
+    Every size of the others is 1 or the size of ``shape`` on the same axis. An integer
+    constrains an expression, so the result may have integers where ``shape`` has
+    expressions.
 
     Raises:
         ValueError: a size is neither, or is not known to be.
@@ -250,15 +254,15 @@ def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:
 
 
 def _numbers_first(dims: Iterable[Dim]) -> list[Dim]:
-    """So that two expressions may differ where both are constrained to one number."""
+    """Sorts integers first, so that different expressions may meet at one integer."""
     return sorted(dims, key=lambda dim: isinstance(dim, Expr))
 
 
 def check_axis(axis: int, rank: int) -> int:
-    """``axis`` counted from the front.
+    """Normalises an axis to [0, rank).
 
     Raises:
-        ValueError: it is not in [-rank, rank).
+        ValueError: ``axis`` is not in [-rank, rank).
     """
     if not -rank <= axis < rank:
         raise ValueError(
@@ -268,10 +272,10 @@ def check_axis(axis: int, rank: int) -> int:
 
 
 def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """``axes`` counted from the front, in the given order.
+    """Normalises axes to [0, rank), in the given order.
 
     Raises:
-        ValueError: one is not in [-rank, rank), or one is named twice.
+        ValueError: an axis is not in [-rank, rank), or is repeated.
     """
     found = tuple(check_axis(axis, rank) for axis in axes)
     if len(set(found)) != len(found):
@@ -280,36 +284,37 @@ def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
 
 
 def distinct_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
-    """``axes`` counted from the front, each once, in the order of its first name.
+    """Normalises axes to [0, rank) and removes duplicates, keeping first occurrences.
 
     Raises:
-        ValueError: one is not in [-rank, rank).
+        ValueError: an axis is not in [-rank, rank).
     """
     return tuple(dict.fromkeys(check_axis(axis, rank) for axis in axes))
 
 
 def reduced(shape: Sequence[Dim], axes: Iterable[int], keepdims: bool) -> Shape:
-    """The shape after a reduction over ``axes``; ``keepdims`` leaves 1 in their place.
+    """The shape after a reduction over ``axes``, of size 1 with ``keepdims``.
 
     Raises:
-        ValueError: an axis is out of range or named twice.
+        ValueError: an axis is out of range or repeated.
     """
-    gone = normalize_axes(axes, len(shape))
+    removed = normalize_axes(axes, len(shape))
     if keepdims:
-        return tuple(1 if axis in gone else dim for axis, dim in enumerate(shape))
-    return tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
+        return tuple(1 if axis in removed else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in removed)
 
 
 def reshape(
     shape: Sequence[Dim], target: Sequence[Dim], allowzero: bool = False
 ) -> Shape:
-    """The shape that ``target`` asks for, with as many elements as ``shape``.
+    """The result shape of a reshape to ``target``.
 
-    A 0 copies the size at its place unless ``allowzero``; one -1 takes what is left
-    over, which must divide exactly: where expressions do not, that is assumed.
+    A 0 copies the size of the same axis unless ``allowzero``. One -1 is inferred from the
+    number of elements, which must be divisible by the product of the other sizes; for
+    expressions that do not divide symbolically, divisibility becomes a constraint.
 
     Raises:
-        ValueError: the numbers of elements differ, or -1 cannot be told.
+        ValueError: the numbers of elements differ, or -1 cannot be inferred.
 
     Source: ONNX Reshape-14.
     """
@@ -331,7 +336,7 @@ def reshape(
     result[unknown[0]], over = divide(total, rest)
     if over != 0:
         left = floordiv(total, rest)
-        if not is_open() or is_known_unequal(total, rest * left):
+        if not is_collecting() or is_known_unequal(total, rest * left):
             raise ValueError(
                 f"{asked}: expected a multiple of `{rest}` elements, got `{total}`"
             )
@@ -352,7 +357,7 @@ def _copied(shape: Sequence[Dim], axis: int, dim: Dim, allowzero: bool) -> Dim:
 
 
 def matmul(a: Sequence[Dim], b: Sequence[Dim]) -> Shape:
-    """The shape of ``a @ b``: batches broadcast, a vector has no row or column.
+    """The shape of ``a @ b``: batch axes broadcast, a vector lacks the row or column axis.
 
     Raises:
         ValueError: an operand is a scalar, or inner sizes or batch shapes differ.
@@ -372,10 +377,10 @@ def matmul(a: Sequence[Dim], b: Sequence[Dim]) -> Shape:
 
 
 def concat(shapes: Sequence[Sequence[Dim]], axis: int) -> Shape:
-    """The shape of one or more tensors laid end to end along ``axis``.
+    """The shape of one or more tensors concatenated along ``axis``.
 
     Raises:
-        ValueError: there is none, or ranks or sizes off ``axis`` differ.
+        ValueError: there are no tensors, or ranks or sizes of other axes differ.
     """
     if len({len(shape) for shape in shapes}) != 1:
         raise ValueError(f"cannot concatenate {_listed(shapes)}: expected equal ranks")
@@ -407,10 +412,10 @@ def _listed(shapes: Iterable[Sequence[Dim]]) -> str:
 
 
 def transposed(shape: Sequence[Dim], perm: Sequence[int]) -> Shape:
-    """The shape whose axis ``i`` is axis ``perm[i]`` of ``shape``.
+    """The transposed shape: axis ``i`` is axis ``perm[i]`` of ``shape``.
 
     Raises:
-        ValueError: ``perm`` does not name every axis once, counted from the front.
+        ValueError: ``perm`` is not a permutation of the axes, counted from the front.
     """
     if sorted(perm) != list(range(len(shape))):
         axes = f"each of 0 to {len(shape) - 1} once"
@@ -419,7 +424,7 @@ def transposed(shape: Sequence[Dim], perm: Sequence[int]) -> Shape:
 
 
 def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
-    """The sizes of the parts; a number of parts makes all equal but a smaller last.
+    """The sizes of the parts of a split; for a count, equal sizes but a smaller last one.
 
     Raises:
         ValueError: the parts do not add up to ``dim``, or one would be negative.
@@ -431,7 +436,7 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
         if is_known_unequal(total, dim):
             raise ValueError(f"split does not add up: expected `{dim}`, got `{total}`")
         require_equal(dim, total)
-        require_sizes(parts)
+        require_nonnegative(parts)
         return tuple(parts)
     if parts < 1:
         raise ValueError(f"number of parts is wrong: expected 1 or more, got {parts}")
@@ -446,10 +451,10 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
 
 
 def pad_shape(shape: Sequence[Dim], pads: Sequence[Dim]) -> Shape:
-    """The shape with ``pads`` added: what goes before every axis, then what goes after.
+    """The shape after padding by ``pads``: all begins, then all ends, one per axis each.
 
     Raises:
-        ValueError: there are not two pads an axis, or negative ones remove too much.
+        ValueError: there are not two pads per axis, or negative pads remove too much.
 
     Source: ONNX Pad-18.
     """

@@ -1,19 +1,18 @@
-"""Arithmetic of slices: how many elements one has, and where it begins."""
+"""Shape arithmetic of slices: size and first index."""
 
-from relax_mlir.dialects.dims import Dim, Expr, ceildiv, maximum, minimum
+from relax_mlir.symbolic.dims import Dim, Expr, ceildiv, maximum, minimum
 
-__all__ = ["slice_begin", "sliced"]
+__all__ = ["slice_begin", "slice_size"]
 
-# ONNX writes this, or more, for "to the end" of a size that it does not know.
+# ONNX exporters write this or more as the end of a slice over an unknown size.
 _BEYOND = 2**31 - 1
 
 
-def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
-    """The number of elements from ``start`` up to ``stop``, ``step`` apart.
+def slice_size(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
+    """The size of the slice ``start:stop:step`` of an axis of size ``dim``.
 
     Negative bounds count from the end; then both are clamped. For a symbolic size,
-    bounds of 2**31 - 1 and more are past any end, those of -2**31 + 1 and less before
-    any beginning.
+    bounds >= 2**31 - 1 are past the end and bounds <= -2**31 + 1 before the start.
 
     Raises:
         ValueError: ``step`` is 0.
@@ -26,7 +25,7 @@ def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
 
 
 def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
-    """The index of the first element of a slice; out of range where the slice is empty.
+    """The index of the first element of a slice; may be out of range if it is empty.
 
     Raises:
         ValueError: ``step`` is 0.
@@ -39,14 +38,14 @@ def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
 
 
 def _from_front(dim: Dim, bound: Dim) -> Dim | None:
-    """``bound`` counted from the front, not clamped; None: past the end."""
+    """``bound`` counted from the front, not clamped; None if it is past the end."""
     if isinstance(bound, int) and isinstance(dim, Expr):
         if bound >= _BEYOND:
             return None
         if bound <= -_BEYOND:
             return -1
     if dim - bound in (1, 2):
-        # Counted from the end, too, it is the first element wherever it is negative.
+        # If it is negative, `dim` is 0 or 1, and it resolves to the first element.
         return maximum(bound, 0)
-    is_negative = maximum(minimum(-bound, 1), 0)  # as a number
+    is_negative = maximum(minimum(-bound, 1), 0)  # 1 or 0
     return bound + dim * is_negative

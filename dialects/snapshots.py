@@ -1,4 +1,4 @@
-"""The dialects as IRDL files, which stock ``mlir-opt`` reads: ``make irdl`` writes them.
+"""Exports the dialects as IRDL files for stock ``mlir-opt``; run by ``make irdl``.
 
 ``cat dialects/*.irdl.mlir > all.irdl.mlir; mlir-opt --irdl-file=all.irdl.mlir dump.mlir``
 parses and verifies a dump at any level without Python.
@@ -18,7 +18,7 @@ _HEADER = "// The {name} dialect in IRDL. Written by `make irdl`.\n"
 
 
 def snapshots() -> dict[str, str]:
-    """The text of every snapshot, by file name."""
+    """Maps file names to IRDL text, one file per dialect."""
     dialects: tuple[type[Dialect], ...] = (Relax, Tir)
     return {
         f"{d.DIALECT_NAMESPACE}.irdl.mlir": _HEADER.format(name=d.DIALECT_NAMESPACE)
@@ -28,7 +28,7 @@ def snapshots() -> dict[str, str]:
 
 
 def write_snapshots(folder: Path = FOLDER) -> None:
-    """Write every snapshot to ``folder``."""
+    """Writes all snapshots to ``folder``."""
     for name, text in snapshots().items():
         (folder / name).write_text(text, encoding="utf-8")
 

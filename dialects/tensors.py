@@ -1,9 +1,9 @@
-"""Tensor types with named dimensions, and Python values of attributes.
+"""Tensor types with symbolic dimensions, and conversions of attributes.
 
 A dimension is an int or a symbolic expression (:mod:`relax_mlir.dialects.shapes`). A
-type with a symbolic dimension carries all of them as its encoding,
+type with a symbolic dimension carries the whole shape as its encoding,
 ``tensor<?x4xf32, #relax.shape<["n", "4"]>>``; the text is canonical, so equal shapes
-are equal types.
+give equal types.
 """
 
 import json
@@ -21,33 +21,32 @@ from relax_mlir.dialects.shapes import Dim
 __all__ = [
     "MAX_RANK",
     "attr_of",
+    "device_of",
     "dtype_of",
-    "elements",
-    "has_known_sizes",
-    "pack",
-    "place_of",
-    "placed_attr",
+    "has_known_shape",
+    "pack_tuple",
     "python_value",
+    "shape_and_device_attr",
     "shape_attr",
     "shape_of",
-    "substitute_type",
     "tensor_type",
+    "tuple_elements",
 ]
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _PREFIX = "#relax.shape<"
 
 
-MAX_RANK = 64  # of a tensor, as of arrays of numpy
-_MAX_SIZE = 2**48
+MAX_RANK = 64  # numpy's limit
+_MAX_SIZE = 2**48  # elements of a tensor
 
 
 def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
-    """The tensor type with these dimensions, named where they are symbolic.
+    """The tensor type of a shape; symbolic dimensions are kept in the encoding.
 
     Raises:
-        ValueError: it has so many elements that their addresses might overflow, or more
-            axes than arrays have.
+        ValueError: the number of elements is so large that addresses might overflow, or
+            the rank is above numpy's limit.
     """
     if len(shape) > MAX_RANK:
         raise ValueError(
@@ -62,16 +61,17 @@ def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
     return ir.RankedTensorType.get(sizes, dtype.tensor_type, shape_attr(shape))
 
 
-def has_known_sizes(type_: ir.RankedTensorType) -> bool:
-    """Whether every dimension of a tensor is a number or has a name."""
+def has_known_shape(type_: ir.RankedTensorType) -> bool:
+    """Whether every dimension of a tensor type is an integer or an expression."""
     return type_.has_static_shape or type_.encoding is not None
 
 
 def shape_of(value: ir.Value | ir.Type) -> tuple[Dim, ...]:
-    """The dimensions of a tensor.
+    """The dimensions of a tensor, integers or symbolic expressions.
 
     Raises:
-        ValueError: a dynamic dimension has no name, or the names do not fit the type.
+        ValueError: a dynamic dimension has no expression, or the encoding contradicts the
+            type.
     """
     type_ = value.type if isinstance(value, ir.Value) else value
     sizes = tuple(type_.shape)
@@ -94,38 +94,25 @@ def dtype_of(value: ir.Value | ir.Type) -> DType:
     return dtypes.from_mlir(type_.element_type)
 
 
-def substitute_type(type_: ir.Type, names: dict[str, Dim]) -> ir.Type:
-    """``type_`` with symbols replaced; a tuple element by element."""
-    if isinstance(type_, ir.TupleType):
-        parts = [
-            substitute_type(type_.get_type(i), names) for i in range(type_.num_types)
-        ]
-        return ir.TupleType.get_tuple(parts)
-    if not isinstance(type_, ir.RankedTensorType) or type_.encoding is None:
-        return type_
-    dims = [shapes.substitute(dim, names) for dim in shape_of(type_)]
-    return tensor_type(dims, dtype_of(type_))
-
-
 def shape_attr(shape: Sequence[Dim]) -> ir.Attribute:
-    """``#relax.shape<["n", "4"]>``."""
+    """The shape attribute ``#relax.shape<["n", "4"]>``."""
     names = ", ".join(f'"{dim}"' for dim in shape)
     return ir.Attribute.parse(f"{_PREFIX}[{names}]>")
 
 
-def placed_attr(shape: Sequence[Dim] | None, place: str) -> ir.Attribute:
-    """``#relax.shape<[["n", "4"], "place"]>``: where a tensor lives, beside its sizes.
+def shape_and_device_attr(shape: Sequence[Dim] | None, place: str) -> ir.Attribute:
+    """The attribute ``#relax.shape<[["n", "4"], "place"]>`` of a shape and a device.
 
     Args:
-        shape: the sizes, or None where they are not known.
-        place: the text of a device.
+        shape: the sizes, or None if they are not known.
+        place: the virtual device (``VDevice``) of the tensor, as text.
     """
     names = "unit" if shape is None else json.dumps([str(dim) for dim in shape])
     return ir.Attribute.parse(f"{_PREFIX}[{names}, {json.dumps(place)}]>")
 
 
-def place_of(type_: ir.RankedTensorType) -> str | None:
-    """Where a tensor lives; None if its type does not say."""
+def device_of(type_: ir.RankedTensorType) -> str | None:
+    """The virtual device of a tensor type, as text; None if it has none."""
     placed = _PLACED.fullmatch(str(type_.encoding or ""))
     return None if placed is None else json.loads(placed["place"])
 
@@ -147,7 +134,7 @@ def _parse_shape(text: str) -> tuple[Dim, ...]:
 
 
 def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
-    """What an attribute means in Python; symbolic shapes become dimensions."""
+    """Converts an attribute to a Python value; shape attributes become dimensions."""
     if isinstance(attr, ir.UnitAttr):
         return None
     if isinstance(attr, ir.ArrayAttr):
@@ -169,7 +156,7 @@ def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
 def attr_of(
     value: Any, kind: type[ir.Attribute]
 ) -> ir.Attribute:  # Any: see python_value
-    """The attribute of class ``kind`` that holds a Python value."""
+    """Converts a Python value to an attribute of class ``kind``."""
     if isinstance(value, ir.Attribute):
         return value
     if value is None:
@@ -179,7 +166,7 @@ def attr_of(
         return make(value)
     if isinstance(value, (tuple, list)):
         return shape_attr(value)
-    raise ValueError(f"cannot turn {value!r} into an attribute")
+    raise ValueError(f"cannot convert {value!r} to an attribute")
 
 
 def _string_attr(text: str) -> ir.StringAttr:
@@ -204,11 +191,11 @@ _MAKERS: dict[type, Any] = {
 }
 
 
-def pack(values: Sequence[ir.Value]) -> ir.Value:
-    """Values of any types as one tuple.
+def pack_tuple(values: Sequence[ir.Value]) -> ir.Value:
+    """Packs values of any types into one value of tuple type.
 
-    IRDL's variadic operands must all have one type, so mixed lists travel as a tuple,
-    made by a cast that upstream passes leave alone.
+    IRDL's variadic operands must all have one type, so mixed operand lists are packed into
+    a tuple by an ``unrealized_conversion_cast``, which upstream passes preserve.
     """
     type_ = ir.TupleType.get_tuple([value.type for value in values])
     cast = ir.Operation.create(
@@ -217,18 +204,16 @@ def pack(values: Sequence[ir.Value]) -> ir.Value:
     return cast.results[0]
 
 
-def elements(value: ir.Value) -> list[ir.Value]:
-    """The values that a tuple was packed from.
+def tuple_elements(value: ir.Value) -> list[ir.Value]:
+    """Unpacks the values of a tuple.
 
     Raises:
-        ValueError: the tuple was not made by :func:`pack`.
+        ValueError: the tuple does not come from packed values.
     """
     owner = value.owner
     name = (
         owner.name if isinstance(owner, (ir.Operation, ir.OpView)) else "block argument"
     )
     if name != "builtin.unrealized_conversion_cast":
-        raise ValueError(
-            f"expected a tuple packed from values, got one made by `{name}`"
-        )
+        raise ValueError(f"expected a tuple packed from values, got one from `{name}`")
     return list(owner.operands)

@@ -82,27 +82,27 @@ irdl.dialect @tir {
     irdl.attributes {"name" = %attr_name}
   }
   irdl.operation @library_convolution {
-    %picture = irdl.base "!builtin.memref"
+    %image = irdl.base "!builtin.memref"
     %weights = irdl.base "!builtin.memref"
     %result = irdl.base "!builtin.memref"
     %batch = irdl.is index
     %bias = irdl.base "!builtin.memref"
     %residual = irdl.base "!builtin.memref"
     %attr_counts = irdl.any
-    %attr_picture_sizes = irdl.any
+    %attr_image_sizes = irdl.any
     %attr_window_sizes = irdl.any
     %attr_result_sizes = irdl.any
     %attr_steps = irdl.any
     %attr_dilations = irdl.any
     %attr_pads = irdl.any
-    %attr_picture_strides = irdl.any
+    %attr_image_strides = irdl.any
     %attr_result_strides = irdl.any
     %attr_channels_last = irdl.any
     %attr_tf32 = irdl.any
     %attr_activation = irdl.base "#builtin.string"
     %attr_operandSegmentSizes = irdl.any
-    irdl.operands(picture: %picture, weights: %weights, result: %result, batch: %batch, bias: variadic %bias, residual: variadic %residual)
-    irdl.attributes {"counts" = %attr_counts, "picture_sizes" = %attr_picture_sizes, "window_sizes" = %attr_window_sizes, "result_sizes" = %attr_result_sizes, "steps" = %attr_steps, "dilations" = %attr_dilations, "pads" = %attr_pads, "picture_strides" = %attr_picture_strides, "result_strides" = %attr_result_strides, "channels_last" = %attr_channels_last, "tf32" = %attr_tf32, "activation" = %attr_activation, "operandSegmentSizes" = %attr_operandSegmentSizes}
+    irdl.operands(image: %image, weights: %weights, result: %result, batch: %batch, bias: variadic %bias, residual: variadic %residual)
+    irdl.attributes {"counts" = %attr_counts, "image_sizes" = %attr_image_sizes, "window_sizes" = %attr_window_sizes, "result_sizes" = %attr_result_sizes, "steps" = %attr_steps, "dilations" = %attr_dilations, "pads" = %attr_pads, "image_strides" = %attr_image_strides, "result_strides" = %attr_result_strides, "channels_last" = %attr_channels_last, "tf32" = %attr_tf32, "activation" = %attr_activation, "operandSegmentSizes" = %attr_operandSegmentSizes}
   }
   irdl.operation @library_product {
     %lhs = irdl.base "!builtin.memref"

@@ -1,10 +1,10 @@
-"""Arithmetic of windows: how many a convolution or a pool has, and what padding makes."""
+"""Shape arithmetic of sliding windows: convolution, pooling and automatic padding."""
 
 from typing import Literal, TypeAlias
 
-from relax_mlir.dialects.constraints import require_at_least
-from relax_mlir.dialects.dim_bounds import is_known_le
-from relax_mlir.dialects.dims import Dim, ceildiv, floordiv, maximum, minimum
+from relax_mlir.symbolic.bounds import is_known_le
+from relax_mlir.symbolic.constraints import require_at_least
+from relax_mlir.symbolic.dims import Dim, ceildiv, floordiv, maximum, minimum
 
 __all__ = ["AutoPad", "auto_pad", "conv_output", "conv_transpose_output", "pool_output"]
 
@@ -14,7 +14,7 @@ AutoPad: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER", "VALID"]
 def conv_output(
     size: Dim, kernel: Dim, stride: int, dilation: int, pad_begin: Dim, pad_end: Dim
 ) -> Dim:
-    """The number of windows of ``kernel`` elements in the padded input.
+    """Output size of a convolution along one spatial axis.
 
     A symbolic input is constrained to be no smaller than the window.
 
@@ -36,14 +36,15 @@ def pool_output(
     pad_end: Dim,
     ceil_mode: bool,
 ) -> Dim:
-    """The number of pooling windows; with ``ceil_mode`` the last may overhang the end.
+    """Output size of pooling along one spatial axis.
 
-    Such a window must start inside the input or the padding before it.
+    With ``ceil_mode`` the last window may extend beyond the padded input; it must start
+    inside the input or the padding before it.
 
     Raises:
         ValueError: a stride or dilation is below 1, or the window does not fit.
 
-    Source: ONNX MaxPool-22 and AveragePool-22; earlier versions do not say.
+    Source: ONNX MaxPool-22 and AveragePool-22; earlier versions leave this open.
     """
     if not ceil_mode:
         return conv_output(size, kernel, stride, dilation, pad_begin, pad_end)
@@ -60,7 +61,7 @@ def conv_transpose_output(
     pads: tuple[Dim, Dim],
     output_padding: int,
 ) -> Dim:
-    """The size of which a convolution, and ``output_padding`` dropped, makes ``size``.
+    """Output size of a transposed convolution along one spatial axis.
 
     Raises:
         ValueError: a stride or dilation is below 1, or the pads remove everything.
@@ -80,7 +81,7 @@ def conv_transpose_output(
 def auto_pad(
     size: Dim, kernel: Dim, stride: int, dilation: int, mode: AutoPad
 ) -> tuple[Dim, Dim]:
-    """Padding that gives ``ceildiv(size, stride)`` windows; none for VALID.
+    """Padding before and after that gives ``ceildiv(size, stride)`` outputs; 0 for VALID.
 
     An odd element of padding goes to the end (SAME_UPPER) or the beginning
     (SAME_LOWER).
@@ -94,18 +95,18 @@ def auto_pad(
     if mode == "VALID":
         return 0, 0
     total = maximum(0, (ceildiv(size, stride) - 1) * stride + window - size)
-    less = floordiv(total, 2)
+    half = floordiv(total, 2)
     if mode == "SAME_UPPER":
-        return less, total - less
+        return half, total - half
     if mode == "SAME_LOWER":
-        return total - less, less
+        return total - half, half
     raise ValueError(
         f"bad auto_pad: expected SAME_UPPER, SAME_LOWER or VALID, got {mode!r}"
     )
 
 
 def _window(kernel: Dim, stride: int, dilation: int) -> Dim:
-    """The number of elements from the first to the last that one window reads."""
+    """The extent of a dilated window: ``dilation * (kernel - 1) + 1``."""
     if stride < 1 or dilation < 1:
         got = f"{stride} and {dilation}"
         raise ValueError(f"bad stride or dilation: expected 1 or more, got {got}")

@@ -1,4 +1,4 @@
-"""Write ``docs/operators.md`` and ``docs/onnx.md``: ``make docs``."""
+"""Generate ``docs/operators.md``, ``docs/onnx.md`` and the package diagram: ``make docs``."""
 
 import inspect
 from collections import Counter
@@ -9,10 +9,11 @@ from typing import Any  # schemas of onnx, whose stub lacks the functions
 import onnx
 from onnx import defs
 
-from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
+from docs import package_map
+from relax_mlir.dialects.op_interface import find_onnx_rule, onnx_operators
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.frontends.onnx.functions import BODIES
+from relax_mlir.frontends.onnx.functions import FUNCTION_BODIES
 from relax_mlir.frontends.onnx.stages import HOST_OPERATORS, TEXT_OPERATORS
 from tests.onnx_suite.kinds import KINDS
 from tests.onnx_suite.suite import SuiteTest, expected_failures, suite_tests
@@ -29,33 +30,32 @@ _HEAD = """\
 
 ## ONNX
 
-The operators of ai.onnx up to opset {opset}. A *rule* makes our operations of a node. `6+` is a rule from opset 6 on; where
-several numbers stand, a rule begins at each. An operator without a rule is imported as the *body* that the standard gives
-it; a body marked with `*` depends on the node. An operator that *runs by itself* gives what only its values tell, such as a
-sequence or as many elements as it finds; see [onnx.md](onnx.md). A model of an opset before the first rule goes through onnx's
-version converter. A rule may refuse a node whose sizes or types it cannot handle: `relax-mlir check model.onnx` tells what holds
-for one model.
+The operators of ai.onnx up to opset {opset}. A *rule* imports a node as relax operations. `6+` is a rule for opset 6 and later;
+several numbers are several rules, each from its opset. An operator without a rule is imported as its *function body* in the
+standard; a body marked with `*` depends on the node. An operator that runs *on the host* has a data-dependent shape or a sequence
+as its result; see [onnx.md](onnx.md). A model whose opset is older than the first rule is converted by onnx's version converter. A
+rule may reject a node for its sizes or types: `relax-mlir check model.onnx` reports whether a model is supported.
 
-| operator | rules | body | runs by itself |
+| operator | rules | function body | on the host |
 |---|---|---|---|
-{covered}
+{supported}
 
-Not covered: {uncovered}.
+Unsupported: {unsupported}.
 
-Of other domains there are:
+Operators of other domains:
 
 {domains}
 
 ## relax
 
-The operations of the dialect, by the file of `dialects/relax` that holds them, as their docstrings begin.
+The operations of the dialect, by file of `dialects/relax`, with the first line of each docstring.
 """
 
 _INDICES = """
 ## Indices
 
-What an index out of range does, operand by operand. Memory is safe in any case. Compiled with `checks="indices"`, a model raises
-an error instead, but for operands of which *every index has a meaning*; see [onnx.md](onnx.md).
+The effect of an out-of-range index, by operand. It is always memory-safe. With `checks="indices"`, a model raises an error
+instead, except for operands of which *every index has a meaning*; see [onnx.md](onnx.md).
 
 | operation | operand | out of range | checked |
 |---|---|---|---|
@@ -64,10 +64,9 @@ an error instead, but for operands of which *every index has a meaning*; see [on
 
 _SUITE = "## ONNX's own tests\n"
 _TESTS = """
-`make docs` writes what follows. Of the {count} tests for the CPU that onnx {onnx} has for those who run its models, {passed} pass:
-`make onnx-suite` runs them. CI runs them, too, but for three in four of those that expand a node, and fails where one that stands below
-passes, or another one does not.
-With kernels for GPUs, thread by thread in the emulator (`make onnx-suite-gpu`; CI runs some), `test_attention_4d_causal_fp16` passes as well.
+`make docs` generates this section. {passed} of the {count} CPU backend tests of onnx {onnx} pass; `make onnx-suite` runs them. CI runs
+them except three quarters of the `_expanded` ones, and fails if a test listed below passes or another one fails.
+With GPU kernels in the emulator (`make onnx-suite-gpu`; CI runs some), `test_attention_4d_causal_fp16` passes as well.
 
 | category | pass | of |
 |---|---|---|
@@ -77,9 +76,9 @@ With kernels for GPUs, thread by thread in the emulator (`make onnx-suite-gpu`; 
 |---|---|---|
 {kinds}
 
-These do not pass:
+Failing tests:
 
-| test | why |
+| test | reason |
 |---|---|
 """
 
@@ -90,8 +89,8 @@ def operators_page() -> str:
     head = _HEAD.format(
         onnx=onnx.__version__,
         opset=defs.onnx_opset_version(),
-        covered="\n".join(row for row in rows.values() if row),
-        uncovered=", ".join(name for name, row in rows.items() if not row),
+        supported="\n".join(row for row in rows.values() if row),
+        unsupported=", ".join(name for name, row in rows.items() if not row),
         domains="\n".join(_domains()),
     )
     return head + "".join(_families()) + _INDICES + "".join(_index_rows())
@@ -110,26 +109,26 @@ def _schemas() -> dict[str, list[Any]]:
 
 
 def _row(name: str, versions: list[Any]) -> str:
-    """The line of an operator; empty if it is not covered."""
+    """The table row of an operator; empty if it is not supported."""
     newest = versions[-1]
     starts = ", ".join(map(str, onnx_operators().get(name, ())))
     if starts:
         end = f", gone in {newest.since_version}" if newest.deprecated else "+"
         return f"| {name} | {starts}{end} | | |"
-    if _runs_by_itself(name):
+    if _runs_on_host(name):
         return f"| {name} | | | yes |"
     body = _body(newest)
     return f"| {name} | | {body} | |" if body else ""
 
 
-def _runs_by_itself(name: str) -> bool:
+def _runs_on_host(name: str) -> bool:
     return name == "If" or name in HOST_OPERATORS or name in TEXT_OPERATORS
 
 
 def _domains() -> Iterator[str]:
-    """A line for each domain beside ai.onnx."""
+    """A line per domain other than ai.onnx."""
     found: dict[str, list[str]] = {}
-    known = (*onnx_operators(), *BODIES, *HOST_OPERATORS, *TEXT_OPERATORS)
+    known = (*onnx_operators(), *FUNCTION_BODIES, *HOST_OPERATORS, *TEXT_OPERATORS)
     for name in known:
         domain, _, operator = name.rpartition("::")
         found.setdefault(domain, []).append(f"`{operator}`")
@@ -138,29 +137,29 @@ def _domains() -> Iterator[str]:
 
 
 def _body(schema: Any) -> str:
-    """From which opset on the standard's body of an operator can be imported."""
-    whole = [v for v in schema.function_opset_versions if _is_covered(schema, v)]
+    """The first opset whose function body of an operator can be imported."""
+    whole = [v for v in schema.function_opset_versions if _is_supported(schema, v)]
     if whole:
         return f"{min(whole)}+"
     typed = schema.context_dependent_function_opset_versions
     return f"{min(typed)}+ *" if typed else ""
 
 
-def _is_covered(schema: Any, version: int) -> bool:
-    """Whether all operators in a body have rules, or bodies of which that is true."""
+def _is_supported(schema: Any, version: int) -> bool:
+    """Whether all operators in a function body are supported."""
     data = schema.get_function_with_opset_version(version)
     proto = onnx.FunctionProto.FromString(data)
     opsets = {o.domain: o.version for o in proto.opset_import}
     return all(
         find_onnx_rule(node.op_type, opsets[""]) is not None
-        or _runs_by_itself(node.op_type)
+        or _runs_on_host(node.op_type)
         or bool(_body(defs.get_schema(node.op_type, opsets[""])))
         for node in _nodes(proto.node)
     )
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """The nodes, and those of the graphs that they hold."""
+    """The nodes, including those of nested graphs."""
     for node in nodes:
         yield node
         for attribute in node.attribute:
@@ -178,7 +177,7 @@ def _families() -> Iterator[str]:
 
 
 def _index_rows() -> Iterator[str]:
-    """A line for each operand that holds indices."""
+    """A table row per operand that holds indices."""
     for op in relax_ops():
         for name, operand in op.index_operands.items():
             column = "" if operand.column is None else f", column {operand.column}"
@@ -193,19 +192,19 @@ def _index_rows() -> Iterator[str]:
 
 
 def _cell(op: type[RelaxOperation]) -> str:
-    """The first line of a docstring, as a cell of a table."""
+    """The first line of a docstring as a table cell."""
     first = (inspect.getdoc(op) or "").partition("\n")[0]
     return first.replace("``", "`").replace("|", "\\|")
 
 
 def onnx_page() -> str:
-    """The text of ``docs/onnx.md``: as it stands, with the score of ONNX's suite."""
+    """The text of ``docs/onnx.md``, with the score of ONNX's test suite updated."""
     written = ONNX.read_text(encoding="utf-8")
     return written.partition(_SUITE)[0] + _SUITE + _score()
 
 
 def _score() -> str:
-    """How many tests pass, by category and by kind, and why others do not."""
+    """The number of passing tests by category and kind, and the reasons of the failures."""
     tests, failures = suite_tests(), expected_failures()
     text = _TESTS.format(
         onnx=onnx.__version__,
@@ -233,3 +232,4 @@ def _counts(
 if __name__ == "__main__":
     OPERATORS.write_text(operators_page(), encoding="utf-8")
     ONNX.write_text(onnx_page(), encoding="utf-8")
+    package_map.PAGE.write_text(package_map.page_with_map(), encoding="utf-8")

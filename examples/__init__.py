@@ -1,1 +1,1 @@
-"""Programs that show relax_mlir at work; run them with ``python -m examples.NAME``."""
+"""Example programs; run them with ``python -m examples.NAME``."""

@@ -1,14 +1,14 @@
-"""A model as a class, optimised by a pipeline of one's own, deployed on the CPU."""
+"""Custom pass pipeline: a model defined as a class, optimized, and run on the CPU."""
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import IRModule, relax
-from relax_mlir.relax.frontend import nn
+from relax_mlir import IRModule, tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.frontend import nn
 
 
 class Model(nn.Module):
-    """Two layers."""
+    """A two-layer perceptron."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Model(nn.Module):
 
 @tvm.transform.module_pass(opt_level=0, name="CountOperators")
 class CountOperators:
-    """Says how many operators there are; changes nothing."""
+    """Analysis pass that prints the number of operators."""
 
     def transform_module(
         self, mod: IRModule, ctx: tvm.transform.PassContext
@@ -33,7 +33,7 @@ class CountOperators:
 
 
 def main() -> None:
-    """Export, optimise, run."""
+    """Export, optimize and run the model."""
     shape = (1, 784)
     mod, params = Model().export_tvm(
         {"forward": {"x": nn.spec.Tensor(shape, "float32")}}

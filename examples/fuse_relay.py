@@ -1,18 +1,18 @@
-"""y = exp(x + 1) in Relay's functions: before fusion, after it, and as text."""
+"""Operator fusion on Relay functions: y = exp(x + 1) before and after, as text."""
 
-import relax_mlir as tvm
-from relax_mlir import relay
+from relax_mlir import tvm
+from relax_mlir.tvm import relay
 
 
 def before() -> relay.Function:
-    """Two operators."""
+    """The function with two operators."""
     x = relay.var("x", shape=(10, 20))
     y = relay.add(x, relay.const(1, "float32"))
     return relay.Function([x], relay.exp(y))
 
 
 def expected() -> relay.Function:
-    """One function that holds both, called."""
+    """The function after fusion: a call of a function with both operators."""
     p = relay.var("p", shape=(10, 20))
     both = relay.Function([p], relay.exp(relay.add(p, relay.const(1, "float32"))))
     x = relay.var("x", shape=(10, 20))
@@ -20,9 +20,9 @@ def expected() -> relay.Function:
 
 
 def main() -> None:
-    """Fusing once more changes nothing."""
+    """Fuse, and check that fusion is idempotent."""
     z = relay.ir_pass.infer_type(before())
-    print("each operator by itself:")
+    print("unfused:")
     print(relay.ir_pass.fuse_ops(z, opt_level=0).astext())
     zz = relay.ir_pass.fuse_ops(z, opt_level=2)
     print("fused:")
@@ -31,7 +31,7 @@ def main() -> None:
     after = relay.ir_pass.infer_type(expected())
     assert relay.ir_pass.alpha_equal(zz, after)
     assert not relay.ir_pass.alpha_equal(z, after)
-    print("as a module of Relax:")
+    print("as a Relax module:")
     tvm.IRModule.show(zz.module)
 
 

@@ -1,15 +1,15 @@
-"""Rewrite a graph in Python, fuse layers by hand, lower them to tensor programs, run.
+"""Graph rewriting in Python: mutators, custom fusion, and lowering to PrimFuncs.
 
-Two layers of a classifier of 28 x 28 pictures, with random weights: first as operators,
-then with each pair of layer and bias as one function, then as loops, then as machine code.
+A two-layer classifier of 28 x 28 images with random weights: first as operators, then with
+each dense layer and its bias fused to one function, then as loops, then as machine code.
 """
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import relax, topi
+from relax_mlir import tvm
 from relax_mlir.ir.module import IRModule
-from relax_mlir.script import relax as R
+from relax_mlir.tvm import relax, topi
+from relax_mlir.tvm.script import relax as R
 
 
 @tvm.script.ir_module
@@ -24,7 +24,7 @@ class Square:
 
 
 def look_inside() -> None:
-    """A function is a tree: blocks of bindings, each a variable and its value."""
+    """Print the structure of a function: blocks of bindings of variables to values."""
     function = Square["main"]
     (block,) = function.body.blocks
     print(type(function).__name__, function.params, type(block).__name__)
@@ -34,7 +34,7 @@ def look_inside() -> None:
 
 @relax.expr_functor.mutator
 class UseFMA(relax.PyExprMutator):
-    """``x * y + z`` becomes one operator."""
+    """Rewrites ``x * y + z`` to a fused multiply-add operator."""
 
     def visit_call_(self, call):
         call = self.visit_expr_post_order(call)
@@ -49,14 +49,14 @@ class UseFMA(relax.PyExprMutator):
 
 
 def rewrite() -> relax.Function:
-    """The product stays until somebody takes away what nothing reads."""
+    """Apply the mutator, then remove the dead multiplication."""
     fused = UseFMA().visit_expr(Square["main"])
     fused.show()
     return relax.analysis.remove_all_unused(fused)
 
 
 def classifier(weights: dict[str, np.ndarray]) -> IRModule:
-    """Two layers, built binding by binding."""
+    """Build a two-layer classifier with the block builder."""
     bb = relax.BlockBuilder()
     shape = (1, weights["w0"].shape[1])
     x = relax.Var("x", shape, relax.DynTensorType(2, "float32"))
@@ -73,7 +73,7 @@ def classifier(weights: dict[str, np.ndarray]) -> IRModule:
 
 @relax.expr_functor.mutator
 class DenseAddFuser(relax.PyExprMutator):
-    """A layer and its bias become a function of their own."""
+    """Fuses a dense layer and its bias to a primitive function."""
 
     def __init__(self, mod: IRModule) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class DenseAddFuser(relax.PyExprMutator):
         self.count = 0
 
     def transform(self) -> IRModule:
-        """The module with all its functions rewritten."""
+        """Rewrite all functions of the module."""
         for name, function in self.mod_.functions.items():
             if isinstance(function, relax.Function):
                 updated = relax.analysis.remove_all_unused(self.visit_expr(function))
@@ -106,8 +106,8 @@ class DenseAddFuser(relax.PyExprMutator):
         bb = relax.BlockBuilder()
         with bb.function(name, params):
             with bb.dataflow():
-                product = bb.emit(relax.op.nn.dense(*params[:2]))
-                gv = bb.emit_output(relax.op.add(product, params[2]))
+                dense = bb.emit(relax.op.nn.dense(*params[:2]))
+                gv = bb.emit_output(relax.op.add(dense, params[2]))
             bb.emit_func_output(gv)
         fused = bb.get()[name].with_attr("Primitive", 1)
         return relax.Call(self.builder_.add_func(fused, name), operands, None, None)
@@ -115,7 +115,7 @@ class DenseAddFuser(relax.PyExprMutator):
 
 @tvm.ir.transform.module_pass(opt_level=2, name="FuseDenseAdd")
 class FuseDenseAdd:
-    """The fuser as a pass."""
+    """Module pass of :class:`DenseAddFuser`."""
 
     def transform_module(self, mod, ctx):
         return DenseAddFuser(mod).transform()
@@ -123,7 +123,7 @@ class FuseDenseAdd:
 
 @relax.expr_functor.mutator
 class LowerToTensorIR(relax.PyExprMutator):
-    """Operators become calls of tensor programs."""
+    """Lowers operators to calls of PrimFuncs."""
 
     def __init__(self, mod: IRModule, op_map: dict) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class LowerToTensorIR(relax.PyExprMutator):
         return call if lower is None else lower(self.builder_, call)
 
     def transform(self) -> IRModule:
-        """The module with all its functions rewritten."""
+        """Rewrite all functions of the module."""
         for name, function in self.mod_.functions.items():
             if isinstance(function, relax.Function):
                 self.builder_.update_func(name, self.visit_expr(function))
@@ -152,14 +152,14 @@ OP_MAP = {
 
 @tvm.ir.transform.module_pass(opt_level=0, name="LowerToTensorIR")
 class LowerToTensorIRPass:
-    """The lowering as a pass."""
+    """Module pass of :class:`LowerToTensorIR`."""
 
     def transform_module(self, mod, ctx):
         return LowerToTensorIR(mod, OP_MAP).transform()
 
 
 def main() -> None:
-    """From the graph to a prediction."""
+    """Fuse, lower, compile and run the classifier."""
     look_inside()
     rewrite().show()
 
@@ -174,13 +174,13 @@ def main() -> None:
     final = relax.transform.FuseTIR()(lowered)
     final.show()
 
-    picture = rng.normal(size=(1, 784)).astype("float32")
+    image = rng.normal(size=(1, 784)).astype("float32")
     vm = relax.VirtualMachine(relax.vm.build(final, target="llvm"), tvm.cpu())
-    logits = vm["main"](tvm.nd.array(picture)).numpy()
-    hidden = np.maximum(picture @ weights["w0"].T + weights["b0"], 0)
+    logits = vm["main"](tvm.nd.array(image)).numpy()
+    hidden = np.maximum(image @ weights["w0"].T + weights["b0"], 0)
     expected = hidden @ weights["w1"].T + weights["b1"]
     np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-2)
-    print("class:", int(np.argmax(logits)), "as numpy says:", int(np.argmax(expected)))
+    print("class:", int(np.argmax(logits)), "by numpy:", int(np.argmax(expected)))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Tensor programs, functions of a library, and weights that become part of a model."""
+"""PrimFuncs, external library functions, and binding of parameters."""
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir import tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 
 @tvm.script.ir_module
@@ -61,7 +61,7 @@ class Mixture:
 def linear(
     x: tvm.nd.NDArray, w: tvm.nd.NDArray, b: tvm.nd.NDArray, out: tvm.nd.NDArray
 ) -> None:
-    """A layer by numpy; the arrays are shared, not copied."""
+    """Linear layer by numpy, on shared memory."""
     arrays = [np.from_dlpack(a) for a in (x, w, b, out)]
     np.add(arrays[0] @ arrays[1].T, arrays[2], out=arrays[3])
 
@@ -73,21 +73,21 @@ def run(mod: tvm.IRModule, *arrays: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    """Weights as arguments, then as constants."""
+    """Run with weights as arguments, then bound as constants."""
     Mixture.show()
     rng = np.random.default_rng(0)
     shapes = {"w0": (128, 784), "b0": (128,), "w1": (10, 128), "b1": (10,)}
     weights = {k: rng.normal(size=s).astype("float32") for k, s in shapes.items()}
-    picture = rng.normal(size=(1, 784)).astype("float32")
-    hidden = np.maximum(picture @ weights["w0"].T + weights["b0"], 0)
+    image = rng.normal(size=(1, 784)).astype("float32")
+    hidden = np.maximum(image @ weights["w0"].T + weights["b0"], 0)
     expected = hidden @ weights["w1"].T + weights["b1"]
 
-    logits = run(Mixture, picture, *weights.values())
+    logits = run(Mixture, image, *weights.values())
     np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-2)
 
     bound = relax.transform.BindParams("main", weights)(Mixture)
-    print("parameters that are left:", bound["main"].params)
-    np.testing.assert_array_equal(run(bound, picture), logits)
+    print("remaining parameters:", bound["main"].params)
+    np.testing.assert_array_equal(run(bound, image), logits)
     print("class:", int(np.argmax(logits)))
 
 

@@ -1,24 +1,24 @@
-"""A model as a graph of tensor programs: numpy first, then loops, then scripts of both.
+"""A model as a graph of PrimFuncs: first in numpy, then as loops, then in TVMScript.
 
-`call_tir` allocates what a program writes to and passes it last; the graph itself only
-sees values, so nothing in it depends on an order of writes.
+`call_tir` allocates the output of a PrimFunc and passes it as the last argument
+(destination passing); the graph itself has value semantics, without side effects.
 """
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir import tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 
 def numpy_model(x, w0, b0, w1, b1):
-    """What is computed."""
+    """The reference computation."""
     return np.maximum(x @ w0.T + b0, 0) @ w1.T + b1
 
 
 def loops_linear(x, w, b, z):
-    """A layer in loops; it writes to what it is given."""
+    """Linear layer as loops, in destination-passing style."""
     y = np.zeros(z.shape, "float32")
     for i in range(z.shape[0]):
         for j in range(z.shape[1]):
@@ -28,14 +28,14 @@ def loops_linear(x, w, b, z):
 
 
 def loops_relu(x, y):
-    """The larger of each element and 0."""
+    """ReLU as loops."""
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             y[i, j] = max(x[i, j], 0)
 
 
 def call_tir(program, inputs, shape, dtype="float32"):
-    """What ``R.call_tir`` means."""
+    """The semantics of ``R.call_tir``."""
     result = np.empty(shape, dtype)
     program(*inputs, result)
     return result
@@ -91,7 +91,7 @@ class Model:
 
 
 def main() -> None:
-    """All forms agree."""
+    """Check that numpy, loops and compiled code agree."""
     rng = np.random.default_rng(0)
     sizes = ((1, 20), (12, 20), (12,), (4, 12), (4,))
     arrays = [rng.normal(size=s).astype("float32") for s in sizes]

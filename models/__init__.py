@@ -1,1 +1,1 @@
-"""Whole models for tests and benchmarks: one file each, and `zoo` lists them all."""
+"""Whole models for tests and benchmarks, one file each; `zoo` lists them all."""

@@ -1,4 +1,4 @@
-"""A BERT encoder with random weights, written node by node as torch exports it."""
+"""BERT encoder with random weights, in the nodes of torch's exporter."""
 
 import math
 
@@ -11,7 +11,7 @@ tolerance = 1e-4
 
 _POSITIONS = 512
 _EPSILON = 1e-12
-_MASKED = float(np.finfo(np.float32).min)  # added to the scores of masked positions
+_MASKED = float(np.finfo(np.float32).min)  # additive mask value
 
 
 def build(
@@ -24,13 +24,16 @@ def build(
     batch: int = 1,
     decompose_layernorm: bool = False,
 ) -> onnx.ModelProto:
-    """``input_ids``, ``attention_mask``, ``token_type_ids`` to ``last_hidden_state``.
+    """Build a model from three token inputs to ``last_hidden_state``.
+
+    The inputs are ``input_ids``, ``attention_mask`` and ``token_type_ids``.
 
     Args:
         seq: tokens per row; None leaves ``batch`` and ``sequence`` symbolic.
-        batch: rows, where `seq` is given.
+        batch: the batch size, if `seq` is given.
         decompose_layernorm: nine primitive nodes for each LayerNormalization, as
             exporters wrote before opset 17.
+        layers, hidden, heads, vocab: the sizes of the network.
 
     Source: Devlin et al., BERT, 2018; nodes as torch's TorchScript exporter writes
     them for transformers' BertModel, the Shape chains included.
@@ -51,7 +54,7 @@ def build(
 def inputs(
     seed: int = 0, *, batch: int = 1, seq: int = 128, vocab: int = 30522
 ) -> dict[str, np.ndarray]:
-    """Random tokens; the first row ends in a quarter of padding, the others in less."""
+    """Random tokens; a quarter of the first row is padding, and less of the others."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(seq - seq // 4, seq + 1, (batch, 1))
     lengths[0] = seq - seq // 4
@@ -64,7 +67,7 @@ def inputs(
 
 
 class _Encoder:
-    """What all parts share: the graph, the sizes, the form of the normalisation."""
+    """Builder of the encoder's parts in one graph."""
 
     def __init__(self, hidden: int, heads: int, decompose_layernorm: bool) -> None:
         self.g = Graph("bert")
@@ -73,7 +76,7 @@ class _Encoder:
         self.decompose_layernorm = decompose_layernorm
 
     def embeddings(self, ids: str, types: str, vocab: int) -> str:
-        """Sum of word, type and position vectors, normalised."""
+        """Layer-normalized sum of word, type and position embeddings."""
         g, path = self.g, "embeddings"
         tables = {"word": vocab, "token_type": 2, "position": _POSITIONS}
         word, kind, position = (
@@ -92,7 +95,7 @@ class _Encoder:
         return self.layer_norm(x, f"{path}/LayerNorm")
 
     def attention_bias(self, mask: str) -> str:
-        """0 where the mask [batch, sequence] is 1, the least float32 where it is 0."""
+        """Additive mask: 0 where the mask [batch, sequence] is 1, else the least float32."""
         g, path = self.g, "mask"
         mask = g.node("Unsqueeze", mask, g.constant([1]), path=f"{path}/heads")
         mask = g.node("Unsqueeze", mask, g.constant([2]), path=f"{path}/queries")
@@ -101,7 +104,7 @@ class _Encoder:
         return g.node("Mul", mask, g.constant(_MASKED), path=path)
 
     def layer(self, x: str, bias: str, path: str) -> str:
-        """Self-attention and the feed-forward part, each normalised after its sum."""
+        """Post-norm layer: self-attention and feed-forward network with residuals."""
         g, hidden = self.g, self.hidden
         y = self.attention(x, bias, f"{path}/attention/self")
         y = self.linear(y, f"{path}/attention/output/dense", (hidden, hidden))
@@ -114,7 +117,7 @@ class _Encoder:
         return self.layer_norm(y, f"{path}/output/LayerNorm")
 
     def attention(self, x: str, bias: str, path: str) -> str:
-        """Softmax(q k^T / sqrt(d) + bias) v over the heads."""
+        """Multi-head attention: softmax(q k^T / sqrt(d) + bias) v."""
         g, size = self.g, self.hidden // self.heads
         q = self.split_heads(x, f"{path}/query", [0, 2, 1, 3])
         k = self.split_heads(x, f"{path}/key", [0, 2, 3, 1])
@@ -128,7 +131,7 @@ class _Encoder:
         return self._reshape(y, (0, 1), [self.hidden], path)
 
     def split_heads(self, x: str, path: str, perm: list[int]) -> str:
-        """Project, then split the last dimension into heads and move them."""
+        """Project, split into heads, and transpose."""
         y = self.linear(x, path, (self.hidden, self.hidden))
         y = self._reshape(y, (0, 1), [self.heads, self.hidden // self.heads], path)
         return self.g.node("Transpose", y, path=path, perm=perm)
@@ -142,7 +145,7 @@ class _Encoder:
         )
 
     def gelu(self, x: str, path: str) -> str:
-        """x (1 + erf(x / sqrt 2)) / 2 in five nodes."""
+        """GELU x (1 + erf(x / sqrt 2)) / 2 in five nodes."""
         g = self.g
         y = g.node("Div", x, g.constant(math.sqrt(2)), path=path)
         y = g.node("Erf", y, path=path)
@@ -151,7 +154,7 @@ class _Encoder:
         return g.node("Mul", y, g.constant(0.5), path=f"{path}/half")
 
     def layer_norm(self, x: str, path: str) -> str:
-        """Normalise the last dimension, as one node or as nine."""
+        """Layer normalization, as one node or nine."""
         g = self.g
         weight = g.normal(f"{path}.weight", (self.hidden,), 0.1, mean=1.0)
         bias = g.normal(f"{path}.bias", (self.hidden,), 0.1)
@@ -175,7 +178,7 @@ class _Encoder:
     def _reshape(
         self, x: str, kept: tuple[int, ...], sizes: list[int], path: str
     ) -> str:
-        """Keep dimensions `kept` of x, read back with Shape; `sizes` are the rest."""
+        """Reshape to dimensions `kept` of x, read with Shape, followed by `sizes`."""
         g, path = self.g, f"{path}/view"
         parts = [self._size(x, axis, path) for axis in kept]
         parts += [g.constant([size]) for size in sizes]
@@ -184,7 +187,7 @@ class _Encoder:
         )
 
     def _size(self, x: str, axis: int, path: str) -> str:
-        """Shape, Gather, Unsqueeze: one dimension of x as an int64 [1]."""
+        """One dimension of x as an int64 [1]: Shape, Gather, Unsqueeze."""
         g, path = self.g, f"{path}/dim{axis}"
         index = g.constant(np.array(axis))
         size = g.node("Gather", g.node("Shape", x, path=path), index, path=path, axis=0)

@@ -1,4 +1,4 @@
-"""A trained Fashion-MNIST classifier, 784-128-10, and 1,000 test images."""
+"""Trained Fashion-MNIST classifier, 784-128-10, and 1,000 test images."""
 
 from pathlib import Path
 
@@ -47,7 +47,7 @@ def load_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def inputs(seed: int = 0, *, batch: int = 16) -> dict[str, np.ndarray]:
-    """`batch` shipped images, chosen by `seed`."""
+    """`batch` of the shipped images, selected by `seed`."""
     images, _ = load_images()
     chosen = np.random.default_rng(seed).choice(len(images), batch, replace=False)
     return {"x": images[chosen]}

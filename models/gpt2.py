@@ -1,4 +1,4 @@
-"""GPT-2 with random weights: a prompt at once, or one token after a cache of others."""
+"""GPT-2 with random weights: prefill of a prompt, or decode of one token with a KV cache."""
 
 import math
 
@@ -22,18 +22,19 @@ def build(
     heads: int = 12,
     vocab: int = 50257,
 ) -> onnx.ModelProto:
-    """``input_ids`` [1, tokens] to ``logits`` [1, tokens, vocab] and all keys and values.
+    """Build a model from ``input_ids`` [1, tokens] to ``logits`` [1, tokens, vocab].
 
-    The keys and values of layer i are ``present_k<i>`` and ``present_v<i>``, each [1,
-    heads, past + tokens, hidden / heads]; what came before is ``past_k<i>``, ``past_v<i>``.
+    The cache of layer i is ``past_k<i>``, ``past_v<i>`` before the call, and ``present_k<i>``,
+    ``present_v<i>`` after it, each [1, heads, length, hidden / heads].
 
     Args:
-        tokens: read by this call.
-        past: read by earlier ones; 0 for a model without a cache among its inputs. The name
-            of an open size for one whose cache grows, of calls of one token.
+        tokens: tokens per call.
+        past: tokens in the cache; 0 for a model without cache inputs. The name of a
+            symbolic size for a cache of any length, with one token per call.
+        layers, hidden, heads, vocab: the sizes of the network.
 
     Raises:
-        ValueError: an open size, and several tokens.
+        ValueError: ``past`` is symbolic, and there are several tokens.
 
     Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019;
     nodes as torch's exporter writes them, the head a transpose of the embeddings.
@@ -70,7 +71,7 @@ def inputs(
     heads: int = 12,
     vocab: int = 50257,
 ) -> dict[str, np.ndarray]:
-    """Random tokens, and normally distributed keys and values."""
+    """Random tokens, and a normally distributed KV cache."""
     rng = np.random.default_rng(seed)
     arrays: dict[str, np.ndarray] = {"input_ids": rng.integers(0, vocab, (1, tokens))}
     shape = (1, heads, past, hidden // heads)
@@ -81,7 +82,7 @@ def inputs(
 
 
 class _Decoder:
-    """What all layers share: the graph, the sizes, the causal mask."""
+    """Builder of the decoder's parts in one graph."""
 
     def __init__(self, tokens: int, past: int | str, hidden: int, heads: int) -> None:
         self.g = Graph("gpt2", opset=18)
@@ -94,34 +95,34 @@ class _Decoder:
             self.mask = self._causal_mask(past)
 
     def _causal_mask(self, past: int) -> str:
-        """Minus infinity above the diagonal that starts after the cache, 0 below."""
+        """Additive causal mask: -inf above the diagonal that starts after the cache, else 0."""
         g, shape = self.g, (self.tokens, past + self.tokens)
         whole = g.weight("mask", np.full(shape, -np.inf, np.float32))
         diagonal = g.constant(np.array(past + 1))
         return g.node("Trilu", whole, diagonal, path="mask", upper=1)
 
     def cache(self, layer: int) -> tuple[str, ...]:
-        """Inputs for the keys and values of a layer."""
+        """KV cache inputs of a layer."""
         shape = (1, self.heads, self.past, self.hidden // self.heads)
         return tuple(self.g.input(f"past_{part}{layer}", shape) for part in "kv")
 
     def embeddings(self, ids: str, words: str) -> str:
-        """Sum of word and position vectors."""
+        """Sum of word and position embeddings."""
         g = self.g
         table = g.normal("wpe.weight", (_POSITIONS, self.hidden), 0.02)
         if isinstance(self.past, str):
-            places = g.node("Shape", "past_k0", path="positions", start=2, end=3)
+            positions = g.node("Shape", "past_k0", path="positions", start=2, end=3)
         else:
             known = np.arange(self.past, self.past + self.tokens)
-            places = g.weight("positions", known)
+            positions = g.weight("positions", known)
         word = g.node("Gather", words, ids, path="wte")
-        position = g.node("Gather", table, places, path="wpe")
+        position = g.node("Gather", table, positions, path="wpe")
         return g.node("Add", word, position, path="embeddings")
 
     def layer(
         self, x: str, cache: tuple[str, ...], path: str
     ) -> tuple[str, tuple[str, ...]]:
-        """Attention and the feed-forward part, each added to what it normalises."""
+        """Pre-norm layer: attention and feed-forward network with residuals."""
         g, hidden = self.g, self.hidden
         y = self.layer_norm(x, f"{path}/ln_1")
         y, present = self.attention(y, cache, f"{path}/attn")
@@ -135,7 +136,7 @@ class _Decoder:
     def attention(
         self, x: str, cache: tuple[str, ...], path: str
     ) -> tuple[str, tuple[str, ...]]:
-        """Softmax(q k^T / sqrt(d) + mask) v over the heads; also k and v."""
+        """Causal attention softmax(q k^T / sqrt(d) + mask) v, and the updated k and v."""
         g, hidden = self.g, self.hidden
         y = self.linear(x, f"{path}/c_attn", (hidden, 3 * hidden))
         parts = g.split(y, [hidden] * 3, f"{path}/c_attn")
@@ -149,8 +150,8 @@ class _Decoder:
                 for old, new, name in zip(cache, kv, "kv", strict=True)
             ]
         k, v = kv
-        turned = g.node("Transpose", k, path=f"{path}/turned", perm=[0, 1, 3, 2])
-        scores = g.node("MatMul", q, turned, path=f"{path}/scores")
+        transposed = g.node("Transpose", k, path=f"{path}/turned", perm=[0, 1, 3, 2])
+        scores = g.node("MatMul", q, transposed, path=f"{path}/scores")
         scale = g.constant((hidden // self.heads) ** -0.5)
         scores = g.node("Mul", scores, scale, path=path)
         if self.mask:
@@ -175,7 +176,7 @@ class _Decoder:
         return g.node("Add", g.node("MatMul", x, weight, path=path), bias, path=path)
 
     def gelu(self, x: str, path: str) -> str:
-        """x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 in eight nodes."""
+        """GELU by tanh, x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, in eight nodes."""
         g = self.g
         y = g.node("Pow", x, g.constant(3.0), path=path)
         y = g.node("Mul", y, g.constant(0.044715), path=f"{path}/cubic")
@@ -187,7 +188,7 @@ class _Decoder:
         return g.node("Mul", half, y, path=path)
 
     def layer_norm(self, x: str, path: str) -> str:
-        """Normalise the last dimension."""
+        """Layer normalization."""
         g = self.g
         weight = g.normal(f"{path}.weight", (self.hidden,), 0.1, mean=1.0)
         bias = g.normal(f"{path}.bias", (self.hidden,), 0.1)

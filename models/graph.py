@@ -1,4 +1,4 @@
-"""An ONNX graph under construction, its weights drawn from one seeded stream."""
+"""Builder of ONNX graphs with random weights from one seeded stream."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-# The IR version that came with an opset: what an exporter of that time wrote.
+# The IR version released with each opset, as exporters of that time wrote.
 _IR_VERSIONS = {13: 7, 17: 8, 18: 8, 21: 10}
 
 # Variance of a unit normal over the variance of its Relu: 1 / (1/2 - 1/(2 pi)).
@@ -16,11 +16,11 @@ Shape = Sequence[int | str]
 
 
 class Graph:
-    """Builds a `ModelProto`: nodes, weights and borders in the order of the calls.
+    """Builder of a `ModelProto`: nodes, weights, inputs and outputs in call order.
 
-    Nodes are named by their path as exporters do (``layer1/0/conv1/Conv``) and values
-    after the node that makes them. Each weight continues the random stream, so a model
-    is the same bytes in every process.
+    Nodes are named by their path as exporters do (``layer1/0/conv1/Conv``), and values
+    after the node that defines them. Each weight continues the random stream, so a model's
+    bytes are reproducible.
     """
 
     def __init__(self, name: str, *, opset: int = 17, seed: int = 0) -> None:
@@ -39,7 +39,7 @@ class Graph:
         return name
 
     def output(self, name: str, value: str, shape: Shape) -> None:
-        """Declare the float32 graph output `name`, which renames `value`."""
+        """Declare the float32 graph output `name`; renames `value`."""
         for node in self._nodes:
             for names in (node.input, node.output):
                 for index, old in enumerate(names):
@@ -54,7 +54,7 @@ class Graph:
     def normal(
         self, name: str, shape: Sequence[int], std: float, mean: float = 0.0
     ) -> str:
-        """Add a float32 initializer of normally distributed numbers."""
+        """Add a normally distributed float32 initializer."""
         value = self.rng.standard_normal(shape, np.float32)
         value *= np.float32(std)
         value += np.float32(mean)
@@ -110,18 +110,23 @@ class Graph:
         bias: bool = False,
         gain: float = AFTER_RELU,
     ) -> str:
-        """Add a square Conv from ``channels[0]`` to ``channels[1]`` channels.
+        """Add a Conv with a square kernel from ``channels[0]`` to ``channels[1]`` channels.
 
-        Filters over many channels sum to zero. Relu outputs are positive, and what they
-        share would otherwise grow with the depth until all images look alike; trained
-        networks remove it by batch normalisation.
+        Filters over many channels are centered (sum to zero). Relu outputs are positive,
+        so their mean would otherwise grow with the depth until all images look alike;
+        trained networks remove it by batch normalization.
 
         Args:
-            gain: output variance over the input's variance (mean square where filters
-                do not sum to zero), chosen so that values before a Relu have variance 1.
-            pad: zeros on each side; half the kernel unless given.
+            x: the input.
+            path: the path of the node.
+            channels: input and output channels.
+            kernel, stride, groups: as of Conv.
+            bias: whether to add a bias.
+            gain: output variance divided by input variance (mean square for filters that
+                are not centered), chosen so that pre-activations have variance 1.
+            pad: padding on each side; half the kernel by default.
 
-        Source: He et al., Delving Deep into Rectifiers, 2015; centred as in Qiao et
+        Source: He et al., Delving Deep into Rectifiers, 2015; centered as in Qiao et
         al., Weight Standardization, 2019.
         """
         shape = (channels[1], channels[0] // groups, kernel, kernel)
@@ -153,7 +158,7 @@ class Graph:
         scale: float = 1.0,
         epsilon: float = 1e-5,
     ) -> str:
-        """Add an inference BatchNormalization that multiplies by about `scale`."""
+        """Add an inference BatchNormalization with scales of about `scale`."""
         spread = self.rng.uniform(0.8, 1.2, (2, channels)).astype(np.float32)
         weights = (
             self.weight(f"{path}.weight", spread[0] * np.float32(scale)),
@@ -164,13 +169,13 @@ class Graph:
         return self.node("BatchNormalization", x, *weights, path=path, epsilon=epsilon)
 
     def linear(self, x: str, path: str, sizes: tuple[int, int], *, std: float) -> str:
-        """Add a Gemm with a [out, in] weight, as exporters write a linear layer."""
+        """Add a linear layer as exporters write it: a Gemm with an [out, in] weight."""
         weight = self.normal(f"{path}.weight", sizes[::-1], std)
         bias = self.normal(f"{path}.bias", sizes[1:], 0.1)
         return self.node("Gemm", x, weight, bias, path=path, transB=1)
 
     def model(self) -> onnx.ModelProto:
-        """The finished model; its bytes depend on the calls alone."""
+        """The finished model."""
         graph = helper.make_graph(
             self._nodes, self._name, self._inputs, self._outputs, self._weights
         )
@@ -182,8 +187,8 @@ class Graph:
         )
 
 
-def batch_size(batch: int | None) -> int | str:
-    """The first dimension of a model: a number, or symbolic ``batch`` for None."""
+def batch_dim(batch: int | None) -> int | str:
+    """The batch dimension: a number, or the symbolic ``batch`` for None."""
     return "batch" if batch is None else batch
 
 

@@ -1,4 +1,4 @@
-"""Models whose numbers are of 16 bits, as those are that people run on GPUs."""
+"""Conversion of models to float16."""
 
 import numpy as np
 import onnx
@@ -7,14 +7,14 @@ from onnx import AttributeProto, TensorProto, numpy_helper
 _LARGEST = float(np.finfo(np.float16).max)
 
 
-def half(model: onnx.ModelProto) -> onnx.ModelProto:
+def to_float16(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy with float16 in place of float32: weights, inputs, outputs and casts.
 
-    Numbers beyond 65504 become that, as those do that hide scores of attention.
+    Values beyond 65504, such as additive attention masks, saturate.
     """
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    converted = onnx.ModelProto()
+    converted.CopyFrom(model)
+    graph = converted.graph
     for tensor in graph.initializer:
         _narrow(tensor)
     for node in graph.node:
@@ -28,11 +28,11 @@ def half(model: onnx.ModelProto) -> onnx.ModelProto:
         kind = value.type.tensor_type
         if kind.elem_type == TensorProto.FLOAT:
             kind.elem_type = TensorProto.FLOAT16
-    return made
+    return converted
 
 
 def _narrow(tensor: TensorProto) -> None:
-    """Round the numbers of a tensor of float32, in place."""
+    """Convert a float32 tensor to float16 in place."""
     if tensor.data_type != TensorProto.FLOAT:
         return
     numbers = np.clip(numpy_helper.to_array(tensor), -_LARGEST, _LARGEST)

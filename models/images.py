@@ -1,13 +1,13 @@
-"""Synthetic pictures for the networks that classify them."""
+"""Synthetic input images for image classifiers."""
 
 import numpy as np
 
 
-def pictures(seed: int, batch: int, size: int = 224) -> np.ndarray:
-    """Smooth seeded colour fields [batch, 3, size, size] with a little noise.
+def synthetic_images(seed: int, batch: int, size: int = 224) -> np.ndarray:
+    """Smooth random color fields [batch, 3, size, size] with some noise.
 
-    White noise would look alike to every filter, so that two inputs gave nearly the
-    same logits. Mean 0 and mean square 1, like a normalised photograph.
+    All white noise looks alike to filters, so different inputs would give nearly equal
+    logits. Mean 0 and variance 1, like a normalized photograph.
     """
     rng = np.random.default_rng(seed)
     coarse = rng.standard_normal((batch, 3, 8, 8), np.float32)

@@ -1,8 +1,8 @@
-"""The nine networks of onnx's backend suite with weights that tell errors apart.
+"""The nine networks of onnx's backend test suite, with random weights.
 
-The onnx package ships their graphs with every weight 0.02, so that outputs are constant
-and wrong code passes. Here the fills become random initializers; nodes, names and opset
-9 stay as Caffe2 and Caffe wrote them.
+The onnx package ships their graphs with all weights 0.02, which gives constant outputs and
+hides errors. Here random initializers replace the fills; nodes, names and opset 9 stay as
+Caffe2 and Caffe wrote them.
 """
 
 from pathlib import Path
@@ -12,12 +12,12 @@ import onnx
 from onnx import numpy_helper
 
 from models.graph import AFTER_RELU
-from models.images import pictures
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
-# The last layer's weights are multiplied by these, so that the logits deviate by about
-# 1.5: a softmax that is flat or one-hot would hide errors. Measured once.
+# Scales of the last layer's weights, measured once, so that the logits have a standard
+# deviation of about 1.5: a softmax that is flat or one-hot would hide errors.
 _LAST_LAYER_SCALES = {
     "bvlc_alexnet": 0.56,
     "densenet121": 2.9,
@@ -32,12 +32,12 @@ _LAST_LAYER_SCALES = {
 
 NAMES = tuple(_LAST_LAYER_SCALES)
 
-# What a weight is for: the operator that reads it and the number of the operand.
+# The role of a weight: the operator that uses it, and the operand index.
 _Role = tuple[str, int]
 
 
 def build(name: str) -> onnx.ModelProto:
-    """The network `name` of `NAMES`, image [1, 3, 224, 224] to 1,000 classes."""
+    """Build the network `name` of `NAMES`, from an image [1, 3, 224, 224] to 1,000 classes."""
     folder = Path(onnx.__file__).parent / "backend/test/data/light"
     model = onnx.load(folder / f"light_{name}.onnx")
     graph = model.graph
@@ -67,20 +67,22 @@ def build(name: str) -> onnx.ModelProto:
     for field, kept in (("node", nodes), ("initializer", weights), ("input", images)):
         graph.ClearField(field)
         getattr(graph, field).extend(kept)
-    model.ir_version = 4  # 3 would list the weights as inputs, which nothing may fold
+    model.ir_version = (
+        4  # IR version 3 requires weights to be inputs, which cannot be folded
+    )
     return model
 
 
 def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
-    """A synthetic picture, under the input name that `name` uses."""
+    """A synthetic image, under the network's input name."""
     caffe2 = name in ("resnet50", "shufflenet", "zfnet512")
-    return {"gpu_0/data_0" if caffe2 else "data_0": pictures(seed, 1)}
+    return {"gpu_0/data_0" if caffe2 else "data_0": synthetic_images(seed, 1)}
 
 
 def _roles(graph: onnx.GraphProto) -> dict[str, _Role]:
-    """The first use of each value, seen through the Unsqueeze and Reshape of weights.
+    """The first use of each value, looking through Unsqueeze and Reshape of weights.
 
-    The scale of a BatchNormalization that ends a residual branch is part of the Sum.
+    The scale of a BatchNormalization at the end of a residual branch has the role Sum.
     """
     roles: dict[str, _Role] = {}
     for node in reversed(graph.node):
@@ -95,24 +97,24 @@ def _roles(graph: onnx.GraphProto) -> dict[str, _Role]:
 
 
 def _last_weight(graph: onnx.GraphProto) -> str:
-    """The ConstantOfShape that fills the weight of the last Conv or Gemm."""
-    makers = {value: node for node in graph.node for value in node.output}
+    """The output of the ConstantOfShape that fills the weight of the last Conv or Gemm."""
+    producers = {value: node for node in graph.node for value in node.output}
     last = [node for node in graph.node if node.op_type in ("Conv", "Gemm")][-1]
     weight = last.input[1]
-    while makers[weight].op_type == "Reshape":
-        weight = makers[weight].input[0]
+    while producers[weight].op_type == "Reshape":
+        weight = producers[weight].input[0]
     return weight
 
 
 def _random(
     rng: np.random.Generator, shape: tuple[int, ...], role: _Role
 ) -> np.ndarray:
-    """Random weights fit for `role`: filters keep the variance, the rest is near 0 or 1."""
+    """Random weights for a role: variance-preserving filters, other weights near 0 or 1."""
     value = rng.standard_normal(shape, np.float32)
     match role:
         case ("Conv", 1) if shape[1] <= 3:
             return value * np.float32((2 / np.prod(shape[1:])) ** 0.5)
-        case ("Conv", 1):  # as in `Graph.conv`: drop what rectified inputs share
+        case ("Conv", 1):  # centered as in `Graph.conv`
             value -= value.mean((1, 2, 3), keepdims=True)
             return value * np.float32((AFTER_RELU / np.prod(shape[1:])) ** 0.5)
         case ("Gemm", 1):

@@ -1,4 +1,4 @@
-"""Layers of LSTM, or of GRU, one above the other, with random weights."""
+"""Stacked LSTM or GRU layers with random weights."""
 
 import numpy as np
 import onnx
@@ -13,10 +13,11 @@ _GATES = {"LSTM": 4, "GRU": 3}
 def build(
     op: str = "LSTM", *, seq: int = 64, width: int = 128, hidden: int = 256
 ) -> onnx.ModelProto:
-    """``x`` [seq, 1, width] to ``y`` [seq, 1, hidden] through three layers.
+    """Build a model from ``x`` [seq, 1, width] to ``y`` [seq, 1, hidden] with three layers.
 
     Args:
-        op: ``LSTM``, or ``GRU`` with the reset gate after the product, as torch has it.
+        op: ``LSTM``, or ``GRU`` with the reset gate after the matmul, as in torch.
+        seq, width, hidden: the sizes.
 
     Source: ONNX LSTM-14, GRU-14; each layer as torch's exporter writes it.
     """
@@ -48,7 +49,7 @@ def inputs(seed: int = 0, *, seq: int = 64, width: int = 128) -> dict[str, np.nd
 def _weights(
     g: Graph, path: str, gates: int, sizes: tuple[int, int]
 ) -> tuple[str, str, str]:
-    """Weights of the input, of the state before, and both biases."""
+    """Input weights, recurrent weights, and both biases."""
     width, hidden = sizes
     return (
         g.normal(f"{path}.weight_ih", (1, gates * hidden, width), width**-0.5),

@@ -1,4 +1,4 @@
-"""Magika: what kind of file it is, from its first and last bytes."""
+"""Magika: file type detection from the first and last bytes."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def inputs(cache_dir: Path | None = None) -> dict[str, np.ndarray]:
 
 
 def labels(cache_dir: Path | None, outputs: Sequence[np.ndarray]) -> tuple[str, ...]:
-    """The likeliest label of each file."""
+    """The most likely label of each file."""
     names = _config(cache_dir)["target_labels_space"]
     return tuple(names[k] for k in outputs[0].argmax(1))
 

@@ -1,4 +1,4 @@
-"""MiniLM-L6: the BERT encoder with 6 layers of 384, random weights."""
+"""MiniLM-L6 with random weights: a BERT encoder with 6 layers of 384."""
 
 import numpy as np
 import onnx
@@ -11,7 +11,7 @@ tolerance = bert.tolerance
 def build(
     seq: int | None = None, *, batch: int = 1, decompose_layernorm: bool = False
 ) -> onnx.ModelProto:
-    """The shape of all-MiniLM-L6-v2; arguments as `bert.build` has them.
+    """Build the architecture of all-MiniLM-L6-v2; arguments as for `bert.build`.
 
     Source: Wang et al., MiniLM, 2020.
     """

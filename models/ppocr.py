@@ -1,4 +1,4 @@
-"""PP-OCR's three networks on a photographed page: find, turn and read text lines.
+"""PP-OCR's three networks on a photographed page: detect, orient and recognize text lines.
 
 The page is scikit-image's ``page.png``. Pre- and postprocessing follow
 rapidocr-onnxruntime 1.4.4, with numpy alone.
@@ -44,14 +44,14 @@ def detector_inputs(cache_dir: Path | None = None) -> dict[str, np.ndarray]:
 
 
 def count_lines(cache_dir: Path | None, outputs: Sequence[np.ndarray]) -> int:
-    """How many runs of text a vertical line at a quarter of the width crosses."""
+    """The number of text lines that a vertical line at a quarter of the width crosses."""
     probability = outputs[0][0, 0]
     text = probability[:, probability.shape[1] // 4] > _TEXT_PROBABILITY
     return int(np.count_nonzero(text[1:] & ~text[:-1]))
 
 
 def classifier_inputs(cache_dir: Path | None = None) -> dict[str, np.ndarray]:
-    """Three lines [6, 3, 48, 192], upright and then turned by 180 degrees."""
+    """Three lines [6, 3, 48, 192], upright and then rotated by 180 degrees."""
     lines = [_crop(_page(cache_dir), box) for box in (_BOXES[0], *_BOXES[3:])]
     return {"x": _batch([*lines, *(line[::-1, ::-1] for line in lines)], 192)}
 
@@ -64,7 +64,7 @@ def directions(
 
 
 def recogniser_inputs(cache_dir: Path | None = None) -> dict[str, np.ndarray]:
-    """The five lines [5, 3, 48, 800]."""
+    """The five text lines [5, 3, 48, 800]."""
     page = _page(cache_dir)
     return {"x": _batch([_crop(page, box) for box in _BOXES], 800)}
 
@@ -72,7 +72,7 @@ def recogniser_inputs(cache_dir: Path | None = None) -> dict[str, np.ndarray]:
 def read_texts(
     cache_dir: Path | None, outputs: Sequence[np.ndarray]
 ) -> tuple[str, ...]:
-    """The text of each line: the likeliest symbols, repeats and blanks dropped.
+    """The text of each line by greedy CTC decoding: repeats and blanks are dropped.
 
     Source: Graves et al., Connectionist Temporal Classification, 2006, best path.
     """
@@ -112,7 +112,7 @@ def _normalise(image: np.ndarray) -> np.ndarray:
 
 
 def _resize(image: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Bilinear resizing with pixel centres at halves, edges repeated."""
+    """Bilinear resizing with half-pixel centers and edge padding."""
     row, below = _taps(image.shape[0], height)
     column, right = _taps(image.shape[1], width)
     image = image.astype(np.float32)
@@ -121,7 +121,7 @@ def _resize(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def _taps(before: int, after: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per new pixel: the old pixel at or before it, and the share of the next one."""
+    """Per output pixel, the source pixel at or before it, and the weight of the next one."""
     position = (np.arange(after) + 0.5) * before / after - 0.5
     position = position.clip(0, before - 1)
     first = np.minimum(position.astype(int), before - 2)

@@ -1,10 +1,10 @@
-"""ResNet-50 v1 with random weights, BatchNormalization kept apart from Conv."""
+"""ResNet-50 v1 with random weights, and BatchNormalization separate from Conv."""
 
 import numpy as np
 import onnx
 
-from models.graph import AFTER_RELU, Graph, batch_size
-from models.images import pictures
+from models.graph import AFTER_RELU, Graph, batch_dim
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
@@ -12,13 +12,15 @@ _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # width, bottlenecks
 
 
 def build(batch: int | None = 1) -> onnx.ModelProto:
-    """Image ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000]; None: symbolic.
+    """Build a model from ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000].
+
+    A batch of None is a symbolic size.
 
     Source: He et al., Deep Residual Learning for Image Recognition, 2015, table 1. As
     there, the first 1x1 convolution of a stage has the stride (torch's is v1.5).
     """
     g = Graph("resnet50")
-    n = batch_size(batch)
+    n = batch_dim(batch)
     y = _conv_bn(
         g, g.input("x", (n, 3, 224, 224)), "stem", (3, 64), 7, stride=2, gain=1.0
     )
@@ -38,8 +40,8 @@ def build(batch: int | None = 1) -> onnx.ModelProto:
 
 
 def inputs(seed: int = 0, *, batch: int = 1) -> dict[str, np.ndarray]:
-    """Synthetic pictures."""
-    return {"x": pictures(seed, batch)}
+    """Synthetic images."""
+    return {"x": synthetic_images(seed, batch)}
 
 
 def _bottleneck(
@@ -51,7 +53,7 @@ def _bottleneck(
     y = g.node("Relu", y, path=f"{path}/a")
     y = _conv_bn(g, y, f"{path}/b", (width, width), 3)
     y = g.node("Relu", y, path=f"{path}/b")
-    # Trained networks keep the residual small too; at 1.0 values double per block.
+    # As in trained networks, the residual is small; at 1.0 values would double per block.
     y = _conv_bn(g, y, f"{path}/c", (width, after), 1, scale=0.4)
     if before != after:
         x = _conv_bn(g, x, f"{path}/shortcut", (before, after), 1, stride=stride)

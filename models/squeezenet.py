@@ -3,8 +3,8 @@
 import numpy as np
 import onnx
 
-from models.graph import Graph, batch_size
-from models.images import pictures
+from models.graph import Graph, batch_dim
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
@@ -17,12 +17,14 @@ _STAGES = (
 
 
 def build(batch: int | None = 1) -> onnx.ModelProto:
-    """Image ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000]; None: symbolic.
+    """Build a model from ``x`` [batch, 3, 224, 224] to ``logits`` [batch, 1000].
+
+    A batch of None is a symbolic size.
 
     Source: Iandola et al., SqueezeNet, 2016; release 1.1 of the authors' models.
     """
     g = Graph("squeezenet", opset=13)
-    n = batch_size(batch)
+    n = batch_dim(batch)
     x = g.input("x", (n, 3, 224, 224))
     y = g.conv(x, "features/0", (3, 64), 3, stride=2, pad=0, bias=True, gain=1.0)
     y = g.node("Relu", y, path="features/1")
@@ -42,8 +44,8 @@ def build(batch: int | None = 1) -> onnx.ModelProto:
 
 
 def inputs(seed: int = 0, *, batch: int = 1) -> dict[str, np.ndarray]:
-    """Synthetic pictures."""
-    return {"x": pictures(seed, batch)}
+    """Synthetic images."""
+    return {"x": synthetic_images(seed, batch)}
 
 
 def _fire(g: Graph, x: str, path: str, channels: tuple[int, int, int]) -> str:

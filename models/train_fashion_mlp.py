@@ -1,6 +1,7 @@
-"""Train the Fashion-MNIST classifier that `models/fashion_mlp.onnx` holds.
+"""Training of the Fashion-MNIST classifier `models/fashion_mlp.onnx`.
 
-Numpy only and seeded: the same machine writes the same file. Half a minute on one core::
+Uses only numpy and is seeded, so the same machine writes the same file. It takes half a
+minute on one core::
 
     apt-get install dataset-fashion-mnist   # `dpkg -L` prints the folder
     OMP_NUM_THREADS=1 python -m models.train_fashion_mlp FOLDER
@@ -23,7 +24,7 @@ _EPOCHS = 80
 _BATCH = 256
 _LEARNING_RATE = 2e-3
 _WEIGHT_DECAY = 0.1  # chosen on 10,000 held-out training images: 0.899 correct
-_AVERAGE = 0.999  # of the weights that are shipped: mean over about 1,000 steps
+_AVERAGE = 0.999  # decay of the averaged weights: mean over about 1,000 steps
 _SHIPPED_IMAGES = 1000
 
 
@@ -59,12 +60,12 @@ def gradients(p: Parameters, x: np.ndarray, labels: np.ndarray) -> Parameters:
 
 
 def mirror_half(rng: np.random.Generator, images: np.ndarray) -> np.ndarray:
-    """Mirror about half of the images [n, 28, 28]: most garments have no side."""
+    """Augmentation: mirror about half of the images [n, 28, 28]."""
     return np.where(rng.random((len(images), 1, 1)) < 0.5, images[:, :, ::-1], images)
 
 
 def train(images: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> Parameters:
-    """Adam with decoupled weight decay, a cosine schedule and averaged weights.
+    """Train with AdamW, a cosine schedule and averaged weights.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019.
     """
@@ -95,7 +96,7 @@ def train(images: np.ndarray, labels: np.ndarray, *, seed: int = 0) -> Parameter
 
 
 def _batches(rng: np.random.Generator, count: int) -> Iterator[np.ndarray]:
-    """Indices of each batch, every epoch in another order; a short last one is left out."""
+    """Indices of each batch, shuffled per epoch; an incomplete last batch is dropped."""
     for _ in range(_EPOCHS):
         order = rng.permutation(count)
         for start in range(0, count - _BATCH + 1, _BATCH):
@@ -119,7 +120,7 @@ def main() -> None:
     """Train, report the accuracy on all test images, write the shipped files."""
     parser = argparse.ArgumentParser(description="Train the Fashion-MNIST model.")
     parser.add_argument(
-        "folder", type=Path, help="of the dataset-fashion-mnist package"
+        "folder", type=Path, help="folder of the dataset-fashion-mnist package"
     )
     folder = parser.parse_args().folder
     images = read_idx(folder / "train-images-idx3-ubyte.gz")

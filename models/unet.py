@@ -1,10 +1,10 @@
-"""U-Net with random weights: four poolings down, four transposed convolutions up."""
+"""U-Net with random weights: four downsampling and four upsampling levels."""
 
 import numpy as np
 import onnx
 
-from models.graph import AFTER_RELU, Graph, batch_size
-from models.images import pictures
+from models.graph import AFTER_RELU, Graph, batch_dim
+from models.images import synthetic_images
 
 tolerance = 1e-4
 
@@ -14,18 +14,18 @@ _LEVELS = 4
 def build(
     batch: int | None = 1, *, width: int = 32, size: int = 128
 ) -> onnx.ModelProto:
-    """Image ``x`` [batch, 3, size, size] to ``mask`` [batch, 2, size, size].
+    """Build a model from ``x`` [batch, 3, size, size] to ``mask`` [batch, 2, size, size].
 
     Args:
         batch: None leaves it symbolic.
-        width: channels of the first level; each further one has twice as many.
+        width: channels of the first level; they double at each further level.
         size: a multiple of 16.
 
-    Source: Ronneberger et al., U-Net, 2015; padded, so that sizes stay, and normalised
-    after each convolution.
+    Source: Ronneberger et al., U-Net, 2015; with padding, which keeps sizes, and batch
+    normalization after each convolution.
     """
     g = Graph("unet", opset=18)
-    n = batch_size(batch)
+    n = batch_dim(batch)
     x = g.input("x", (n, 3, size, size))
     channels = [width << level for level in range(_LEVELS + 1)]
     y, before, kept = x, 3, []
@@ -47,12 +47,12 @@ def build(
 
 
 def inputs(seed: int = 0, *, batch: int = 1, size: int = 128) -> dict[str, np.ndarray]:
-    """Synthetic pictures."""
-    return {"x": pictures(seed, batch, size)}
+    """Synthetic images."""
+    return {"x": synthetic_images(seed, batch, size)}
 
 
 def _double_conv(g: Graph, x: str, path: str, channels: tuple[int, int]) -> str:
-    """Twice a 3x3 convolution, batch normalisation and Relu."""
+    """Two 3x3 convolutions, each with batch normalization and Relu."""
     before, after = channels
     for part, count in (("a", before), ("b", after)):
         name = f"{path}/{part}"
@@ -64,7 +64,7 @@ def _double_conv(g: Graph, x: str, path: str, channels: tuple[int, int]) -> str:
 
 
 def _conv_transpose(g: Graph, x: str, path: str, channels: tuple[int, int]) -> str:
-    """Twice the height and width, by filters that sum to zero over the channels."""
+    """Transposed convolution that doubles height and width, with centered filters."""
     weight = g.rng.standard_normal((*channels, 2, 2), np.float32)
     weight -= weight.mean(0, keepdims=True)
     weight *= np.float32((AFTER_RELU / channels[0]) ** 0.5)

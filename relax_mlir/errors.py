@@ -1,8 +1,7 @@
-"""Every exception that relax_mlir raises on purpose.
+"""The exceptions of relax_mlir.
 
-A message reads *where: what is wrong: expected E, got G. Hint.* Leaves raise
-``ValueError`` with one sentence; the boundary that knows the place wraps it once
-with :func:`located`.
+A message reads *where: what is wrong: expected E, got G. Hint.* Inner functions raise
+``ValueError`` with one sentence; the caller that knows the location wraps it once.
 """
 
 import difflib
@@ -38,54 +37,54 @@ __all__ = [
     "UnsupportedError",
     "VerificationError",
     "near_misses",
-    "shown",
-    "text_of",
+    "short_repr",
+    "string_of_argument",
     "without_hint",
 ]
 
 
 class RelaxError(RuntimeError):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class ArgumentTypeError(RelaxError, TypeError):
-    """An argument of a public function is of another type than its parameter."""
+    """An argument of a public function has the wrong type."""
 
 
 class ArgumentValueError(RelaxError, ValueError):
-    """An argument of a public function is a value that its parameter does not take."""
+    """An argument of a public function has an invalid value."""
 
 
 class MissingElementError(RelaxError, ValueError, IndexError):
-    """A tuple, a tensor or a schedule has no such field, dimension or value."""
+    """A tuple, tensor or schedule lacks a field, dimension or value."""
 
 
 class MismatchError(RelaxError, ValueError, AssertionError):
-    """Arguments do not fit each other."""
+    """Arguments are inconsistent with each other."""
 
 
 class UnknownNameError(RelaxError, KeyError):
-    """A table has no such name."""
+    """A lookup of an unknown name."""
 
     __str__ = Exception.__str__  # a `KeyError` quotes its message
 
 
 class UnknownAttributeError(RelaxError, AttributeError):
-    """An object has no attribute, and a module no function, of that name."""
+    """An object lacks an attribute, or a module a function, of that name."""
 
 
 class UnsupportedArgumentError(RelaxError, ValueError, NotImplementedError):
-    """An argument means something, but nothing that is done here."""
+    """An argument is valid, but not supported."""
 
 
 class IRError(RelaxError, ValueError):
-    """A module is not well formed: syntax, types, or an op used wrongly."""
+    """A module is malformed: syntax, types, or misuse of an operation."""
 
 
 class OperatorError(IRError, TypeError, RuntimeError):
-    """An operator is applied to arguments that do not fit it.
+    """An operator is applied to invalid arguments.
 
-    TVM has three kinds of it, which programs catch; this is all of them.
+    TVM raises three exception types for this, which programs catch; this is all of them.
     """
 
 
@@ -94,57 +93,57 @@ class UnknownOperatorError(OperatorError, AttributeError):
 
 
 class DivisionError(OperatorError, ZeroDivisionError):
-    """A number is divided by zero."""
+    """A constant division by zero."""
 
 
 class BuilderError(IRError, RuntimeError):
-    """A function is being built out of turn: begun twice, or never finished."""
+    """A function builder is used out of order: begun twice, or never finished."""
 
 
 class TensorArgumentError(RelaxError, TypeError, AssertionError):
-    """A function of tensor expressions is given what is no tensor and no plain value."""
+    """A tensor expression function gets an argument that is neither a tensor nor a scalar."""
 
 
 class PipelineError(RelaxError, ValueError):
-    """A pass pipeline string is malformed or names something unknown."""
+    """A pass pipeline string is malformed or has unknown names."""
 
 
 class PassError(RelaxError, RuntimeError):
-    """A pass could not do its work on this module."""
+    """A pass failed on a module."""
 
 
 class VerificationError(RelaxError, RuntimeError):
-    """A pass changed the values that a module computes, or left what it must not."""
+    """A pass changed the values that a module computes, or violated an invariant."""
 
 
 class ModelError(RelaxError, ValueError):
-    """A model cannot be read: damaged, inconsistent, or outside the standard."""
+    """A model cannot be read: damaged, inconsistent, or outside of the standard."""
 
 
 class SignatureError(ModelError):
-    """A compiled model is not signed as it has to be, or signatures cannot be checked."""
+    """A compiled model lacks a valid signature, or signatures cannot be checked."""
 
 
 class UnsupportedError(ModelError, NotImplementedError):
-    """A model is valid but uses something that has no rule here yet."""
+    """A model is valid but uses an unsupported feature."""
 
 
 class TuningError(RelaxError, ValueError):
-    """A tuning database is damaged, or does not fit; or kernels cannot be tuned so."""
+    """A tuning database is damaged or incompatible, or kernels cannot be tuned as requested."""
 
 
 class ScriptError(RelaxError, RuntimeError):
-    """A script is no program: syntax, names, types, or what it calls.
+    """A script is invalid: syntax, names, types, or calls.
 
-    The message names the file, the line and the column, and shows the line with a caret.
+    The message has the file, line and column, and shows the line with a caret.
     """
 
 
 class ScheduleError(RelaxError, RuntimeError):
-    """A schedule primitive would change what a program computes, or cannot be applied.
+    """A schedule primitive is not applicable, or would change the result of a program.
 
     Attributes:
-        summary: the same without names, or empty.
+        summary: the message without names, or empty.
     """
 
     def __init__(self, message: str, summary: str = "") -> None:
@@ -153,38 +152,38 @@ class ScheduleError(RelaxError, RuntimeError):
 
 
 class RunError(RelaxError, ValueError, RuntimeError):
-    """A value that a program meets when it runs is not what its types say."""
+    """A run-time value contradicts the types of a program."""
 
 
 class FailedAssertionError(RunError, AssertionError):
-    """What a program asserts does not hold."""
+    """An assertion of a program failed."""
 
 
 class OutOfMemoryError(RunError, MemoryError):
-    """A program needs more memory than there is."""
+    """A program needs more memory than is available."""
 
 
 class IndexOutOfRangeError(RunError, IndexError):
-    """An index of a tensor is outside of what the operator that reads it allows.
+    """A tensor index is outside of the range that its operator allows.
 
     Raised by models that are compiled with ``checks="indices"``; for constant indices,
-    when they are compiled.
+    at compile time.
     """
 
 
 class OutOfBoundsError(RunError, IndexError):
-    """A compiled kernel accesses memory out of bounds, or reads what nothing wrote.
+    """A compiled kernel accesses memory out of bounds, or reads uninitialised memory.
 
-    Found between guard pages (``RELAX_MLIR_GUARD=1``); it is a bug of this package.
+    Found with guard pages (``RELAX_MLIR_GUARD=1``); it is a bug of this package.
     """
 
 
 class DeviceError(RelaxError, RuntimeError):
-    """A GPU is not there, or its driver refuses what it is asked for."""
+    """No GPU is available, or its driver reports an error."""
 
 
 class EmulationError(RelaxError):
-    """An emulated kernel does what it must not, such as a race, or what is not known."""
+    """An emulated kernel has an error, such as a race, or uses an unsupported instruction."""
 
 
 class CompileError(RelaxError, RuntimeError):
@@ -201,8 +200,8 @@ def near_misses(name: object, known: Iterable[str]) -> str:
     )
 
 
-def shown(value: object) -> str:
-    """A value in a message: its text, shortened, or its class where it has none."""
+def short_repr(value: object) -> str:
+    """The text of a value for messages, shortened; its class if it has no text."""
     try:
         text = repr(value)
     except Exception:
@@ -210,8 +209,8 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
-def text_of(value: object, where: str, expected: str) -> str:
-    """The text of an argument, such as a target or an element type.
+def string_of_argument(value: object, where: str, expected: str) -> str:
+    """The string form of an argument, such as a target or an element type.
 
     Raises:
         ArgumentTypeError: it has none.
@@ -225,9 +224,9 @@ def text_of(value: object, where: str, expected: str) -> str:
         raise ArgumentTypeError(f"{where}: expected {expected}, got {kind}") from error
 
 
-_SHOWN = 200  # characters of a value in a message
+_SHOWN = 200  # most characters of a value in a message
 
 
 def without_hint(error: Exception) -> str:
-    """What is wrong, without what to do about it: for a place in another sentence."""
+    """The message of an error without its hint, for use in another message."""
     return str(error).partition(" Hint:")[0].rstrip(".")

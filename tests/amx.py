@@ -1,9 +1,8 @@
-"""AMX by its definition: what its operations do to tiles, as loops over buffers; bytes.
+"""Emulation of AMX: lowers tiles to buffers, and operations on tiles to loops.
 
-So code with tiles runs on machines that have none. A tile becomes a buffer; the product of
-two writes the sums' buffer in place, for nothing else reads that. Numbers below 2^-126 are
-taken as zero, and none are made, as the manual has it; the two products of a pair of bf16 go
-to sums of their own, which are added up at the end.
+So code for AMX runs on CPUs without it. Multiplications update the accumulator's buffer in
+place, as it has no other use. As in the manual, subnormal inputs and results are flushed to
+zero, and the two products of each pair of bf16 go to separate sums, added at the end.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS and
 TDPBSSD, "Operation".
@@ -17,10 +16,10 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir import IRModule, compile, import_onnx, lower
-from relax_mlir.compiler import target_of
-from relax_mlir.rewriting import erase, walk
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.rewrite.patterns import erase, walk
 from relax_mlir.runtime.executable import Executable
-from relax_mlir.schedules.emit import (
+from relax_mlir.schedules.builder import (
     add,
     alloc,
     constant,
@@ -38,7 +37,7 @@ __all__ = [
     "compile_with_tiles",
     "count_tiles",
     "drawn_bytes",
-    "product_of_bytes",
+    "matmul_of_bytes",
     "run_with_tiles",
     "without_tiles",
 ]
@@ -47,17 +46,19 @@ BYTES = {"uint8": np.uint8, "int8": np.int8}
 
 
 def _target() -> Target:
-    """This machine, as if it had tiles and vectors of 512 bits."""
+    """The host as a target with AMX and vectors of 512 bits."""
     host = target_of("cpu")
-    dots = host.byte_dots and host.vector_bits == 512
-    return replace(host, vector_bits=512, byte_dots=dots, bf16_dots=False, tiles=True)
+    dots = host.has_int8_dot and host.vector_bits == 512
+    return replace(
+        host, vector_bits=512, has_int8_dot=dots, has_bf16_dot=False, has_amx=True
+    )
 
 
 TARGET = _target()
 
 
 def count_tiles(module: IRModule) -> int:
-    """How many products of tiles a module has."""
+    """Number of tile multiplications in a module."""
     names = [o.operation.name for o in walk(module.mlir.operation)]
     return sum(name.startswith("amx.tile_mul") for name in names)
 
@@ -69,7 +70,7 @@ def run_with_tiles(
     threads: int = 1,
     target: Target = TARGET,
 ) -> tuple[np.ndarray, ...]:
-    """Compile a module for a machine with tiles, and run it on this one.
+    """Compile a module for a target with AMX, and run it with emulated tiles.
 
     Raises:
         AssertionError: nothing is computed in tiles.
@@ -85,7 +86,7 @@ def compile_with_tiles(
     threads: int = 1,
     target: Target = TARGET,
 ) -> tuple[Executable, int]:
-    """A module compiled for a machine with tiles, to run on this one.
+    """Compile a module for a target with AMX, with emulated tiles.
 
     Returns:
         The compiled module, and how many products of tiles it has.
@@ -99,7 +100,7 @@ def compile_with_tiles(
 
 
 def without_tiles(module: IRModule) -> None:
-    """Replace tiles by buffers, and what is done to them by loops."""
+    """Lower AMX tiles to buffers, and operations on tiles to loops."""
     with module.context, ir.Location.unknown():
         operations = list(walk(module.mlir.operation))
         for operation in operations:
@@ -128,7 +129,7 @@ def _shape(type_: ir.Type) -> tuple[int, int, ir.Type]:
 
 
 def _carry_buffers(loop: ir.OpView) -> None:
-    """Let a loop carry the buffers of tiles."""
+    """Change the loop-carried tiles of a loop to buffers."""
     block = loop.operation.regions[0].blocks[0]
     for value in [*block.arguments, *loop.operation.results]:
         if _TILE.fullmatch(str(value.type)):
@@ -137,7 +138,7 @@ def _carry_buffers(loop: ir.OpView) -> None:
 
 
 def _each(extents: Sequence[int], body: Callable[[Sequence[ir.Value]], None]) -> None:
-    """Loops over all points of some extents."""
+    """Loop nest over given extents."""
 
     def nest(extents: Sequence[int], points: list[ir.Value]) -> tuple[()]:
         if not extents:
@@ -191,7 +192,7 @@ def _store(operation: ir.OpView) -> None:
 
 
 def _flushed(x: ir.Value) -> ir.Value:
-    """Zero of the same sign for a number below 2^-126."""
+    """Flush subnormal numbers to zero of the same sign."""
     i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
     size = op("math.absf", x.type, x)
     less = ir.IntegerAttr.get(i64, 4)
@@ -268,11 +269,11 @@ _MEANINGS: dict[str, Callable[[ir.OpView], ir.Value | None]] = {
 }
 
 
-# products of bytes
+# matmuls of bytes
 
 
 def drawn_bytes(kind: str, *shape: int) -> np.ndarray:
-    """Bytes of all values, the extremes among them."""
+    """Random bytes, including the extreme values."""
     limits = np.iinfo(BYTES[kind])
     rng = np.random.default_rng(shape)
     values = rng.integers(limits.min, limits.max, shape, BYTES[kind], endpoint=True)
@@ -280,7 +281,7 @@ def drawn_bytes(kind: str, *shape: int) -> np.ndarray:
     return values
 
 
-def product_of_bytes(m: int, k: int, n: int, a: str, b: str) -> IRModule:
+def matmul_of_bytes(m: int, k: int, n: int, a: str, b: str) -> IRModule:
     text = f"""g ({a}[{m}, {k}] a, {b}[{k}, {n}] b) => (int32[{m}, {n}] y) {{
         y = MatMulInteger (a, b) }}"""
     return import_onnx(parse(text, opset=17))

@@ -62,17 +62,25 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
         "`import_module(_MODULES[name])` has a computed name",
     ): _TABLE,
     (
-        "relax_mlir/script/parser/evaluate.py",
+        "relax_mlir/tvm/script/parser/evaluate.py",
         "`builtins` is used",
     ): "scripts are Python of the program that is running, and see what it sees",
     (
-        "relax_mlir/script/parser/source.py",
+        "relax_mlir/tvm/script/parser/source.py",
         "`types.CodeType` is imported",
     ): "an annotation",
     (
         "relax_mlir/tvm/s_tir/__init__.py",
-        "`import_module(_found)` has a computed name",
+        "`import_module(_original)` has a computed name",
     ): _TABLE,
+    (
+        "relax_mlir/tvm/_import_hook.py",
+        "`import_module(f'{_PACKAGE}{fullname[len(_ALIAS):]}')` has a computed name",
+    ): "the name that an import statement of the running program asks for",
+    (
+        "relax_mlir/tvm/__main__.py",
+        "`runpy` is imported",
+    ): "runs the program file that the command was given",
 }
 """The only places that may, by file and finding; why each is safe."""
 

@@ -1,6 +1,6 @@
 """Refuses ``block.operations`` in the package: analyses must not miss nested regions.
 
-``relax_mlir.traversal`` has the two traversals to choose from: ``walk`` visits branches and
+``relax_mlir.ir.traversal`` has the two traversals to choose from: ``walk`` visits branches and
 loops too, ``own_operations`` says that one block alone is meant. Run by ``make lint``.
 """
 
@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parents[1] / "relax_mlir"
 
 # Files in which `.operations` may be written, and why.
 EXEMPT = {
-    "traversal.py": "defines the traversals",
+    "ir/traversal.py": "defines the traversals",
     "passes/tir/use_winograd.py": "copies the operations of a program's own block in order",
     "runtime/profile.py": "`operations` of a kernel call is a number of floating-point operations",
 }
@@ -34,7 +34,7 @@ def violations(package: Path = PACKAGE) -> list[str]:
     files = sorted(package.rglob("*.py"))
     return [
         f"{file}:{line}: bare `.operations`: expected `walk(block)`, which visits nested "
-        "regions, or `own_operations(block)` of `relax_mlir.traversal`"
+        "regions, or `own_operations(block)` of `relax_mlir.ir.traversal`"
         for file in files
         if file.relative_to(package).as_posix() not in EXEMPT
         for line in bare_accesses(file.read_text(encoding="utf-8"))

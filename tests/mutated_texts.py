@@ -11,10 +11,10 @@ from pathlib import Path
 
 from mlir import ir
 
-from relax_mlir.context import new_context
 from relax_mlir.errors import IRError
-from relax_mlir.module import MLIRError
-from relax_mlir.parser_guards import check_text
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.module import MLIRError
+from relax_mlir.ir.parser_guards import check_text
 
 _FOLDER = Path(__file__).parent / "ir"
 _TOKEN = re.compile(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from relax_mlir import IRModule, relax
-from relax_mlir.tir import PrimFunc
+from relax_mlir import IRModule
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.tir import PrimFunc
 
 __all__ = ["called"]
 

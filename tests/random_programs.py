@@ -6,11 +6,12 @@ Their statements use buffers and variables inside and outside of the scopes that
 import random
 import sys
 
-from relax_mlir import IRModule, tir
+from relax_mlir import IRModule
 from relax_mlir.errors import RelaxError
-from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.stmt import Stmt
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.objects.stmt.statements import Stmt
+from relax_mlir.tvm import tir
 
 
 class Generator:

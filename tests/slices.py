@@ -16,14 +16,14 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir import IRModule
-from relax_mlir.compiler import run_stage, target_of
+from relax_mlir.compiler.driver import run_stage, target_of
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
-from relax_mlir.graphs import PACK, constant
+from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.pipeline import Pipeline
-from relax_mlir.rewriting import replace
+from relax_mlir.rewrite.functions import PACK, pooled_constant
+from relax_mlir.rewrite.patterns import replace
 from relax_mlir.targets import Target, stages
-from relax_mlir.traversal import named, own_operations
 
 __all__ = [
     "POINTS",
@@ -168,7 +168,7 @@ def _places(module: IRModule, value: ir.Value) -> list[tuple[str, int]] | None:
     found: list[tuple[str, int]] = []
     if not isinstance(value.owner, ir.Block) and value.owner.opview in calls:
         call = calls[calls.index(value.owner.opview)]
-        found.append((call.callee.value, len(tensors.elements(call.args))))
+        found.append((call.callee.value, len(tensors.tuple_elements(call.args))))
     for use in value.uses:
         name = use.owner.operation.name
         if name == "func.return":
@@ -192,7 +192,7 @@ def _retyped(
         return value
     array = where.buffer(owner.opview.array(module.constants))
     with ir.InsertionPoint(owner):
-        made = constant(module, array, f"sliced.{len(module.constants)}")
+        made = pooled_constant(module, array, f"sliced.{len(module.constants)}")
     replace(owner.opview, made)
     return made
 
@@ -232,7 +232,7 @@ def _update_types(main: func.FuncOp, value: ir.Value) -> None:
             packed = ir.TupleType.get_tuple([o.type for o in op.operands])
             op.results[0].set_type(packed)
     block = main.entry_block
-    (end,) = named(main, "func.return")
+    (end,) = operations_named(main, "func.return")
     inputs, results = ([v.type for v in vs] for vs in (block.arguments, end.operands))
     main.attributes["function_type"] = ir.TypeAttr.get(
         ir.FunctionType.get(inputs, results)

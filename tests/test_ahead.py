@@ -1,4 +1,4 @@
-"""Packed columns are brought nearer before they are needed: the next panel, or a stream."""
+"""Software prefetch of prepacked weights: the next panel, or a stream at a fixed distance."""
 
 import re
 
@@ -12,7 +12,7 @@ _STREAM = (1 << 16) // 4  # elements
 
 
 def _loops(rows: int, columns: int) -> str:
-    """The loops of a product with a constant, for vectors of 16."""
+    """The loops of a matmul with a constant, for vectors of 16."""
     text = f"""g (float[{rows},768] x, float[768,{columns}] w) => (float[{rows},{columns}] y) {{
         y = MatMul (x, w)
     }}"""
@@ -22,24 +22,24 @@ def _loops(rows: int, columns: int) -> str:
 
 
 def _width(loops: str) -> int:
-    """Columns of a panel."""
+    """Width of a panel in columns."""
     (found,) = re.findall(r"%arg1: memref<\d+x768x(\d+)xf32>", loops)
     return int(found)
 
 
 @pytest.mark.parametrize("rows", [1, 26])
-def test_what_comes_next_is_a_panel_or_a_bit_of_a_stream_ahead(rows: int) -> None:
+def test_the_next_panel_or_a_stream_is_prefetched(rows: int) -> None:
     loops = _loops(rows, 4096)
     assert "memref.prefetch" in loops
     width = _width(loops)
     panel = 768 * width
-    # Names are only known where they stand: one line behind the other.
+    # SSA names are local: match the definition and its use on consecutive lines.
     begin = rf"%(\d+) = arith.muli %\w+, %c{panel} : index"
     found = re.findall(rf"{begin}\n *%\d+ = arith.addi %\1, %c(\d+) : index", loops)
     ahead = {int(distance) for _, distance in found}
-    within = {d for d in ahead if d < width}  # vectors of the first step
+    within = {d for d in ahead if d < width}  # vectors of the first k
     assert ahead - within == {_STREAM if rows == 1 else panel}
 
 
-def test_what_stays_near_is_not_brought() -> None:
+def test_weights_that_stay_in_l2_are_not_prefetched() -> None:
     assert "memref.prefetch" not in _loops(1, 64)

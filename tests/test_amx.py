@@ -1,4 +1,4 @@
-"""Products in tiles compute what they should, by what the manual says of tiles."""
+"""Numerics of GEMM and convolution on AMX tiles, with emulated instructions."""
 
 import numpy as np
 import pytest
@@ -13,31 +13,33 @@ from tests.amx import (
     TARGET,
     count_tiles,
     drawn_bytes,
-    product_of_bytes,
+    matmul_of_bytes,
     run_with_tiles,
 )
 from tests.frontends.differential import parse
-from tests.products import assert_close, convolved, drawn, product, rounded
+from tests.products import assert_close, convolved, drawn, matmul, rounded
 from tests.searching import examples
 
 pytestmark = pytest.mark.slow  # each compiles models
 
 SHAPES = [
     pytest.param(64, 64, 64, id="tiles"),
-    pytest.param(40, 96, 50, id="a lower tile of rows, columns that fill no tile"),
-    pytest.param(37, 40, 16, id="rows before the rest, short steps of the sum"),
-    pytest.param(5, 32, 7, id="fewer rows and columns than a tile has"),
-    pytest.param(33, 24, 70, id="one row is left"),
+    pytest.param(
+        40, 96, 50, id="a smaller tail tile of rows, a partial tile of columns"
+    ),
+    pytest.param(37, 40, 16, id="an overlapping tail tile, a short K step"),
+    pytest.param(5, 32, 7, id="fewer rows and columns than a tile"),
+    pytest.param(33, 24, 70, id="a tail of one row"),
 ]
 
 
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_factors_are_rounded_once_and_sums_are_exact(
+def test_operands_are_rounded_once_and_sums_are_exact(
     m: int, k: int, n: int, is_constant: bool
 ) -> None:
     x, w = drawn(m, k), drawn(k, n)
-    module = product(m, k, n, w if is_constant else None)
+    module = matmul(m, k, n, w if is_constant else None)
 
     (y,) = run_with_tiles(module, *([x] if is_constant else [x, w]), precision="bf16")
 
@@ -47,10 +49,12 @@ def test_factors_are_rounded_once_and_sums_are_exact(
 @pytest.mark.parametrize("a", BYTES)
 @pytest.mark.parametrize("b", BYTES)
 @pytest.mark.parametrize(("m", "k", "n"), [(40, 64, 48), (5, 20, 9), (18, 192, 33)])
-def test_bytes_of_all_signs_are_exact(m: int, k: int, n: int, a: str, b: str) -> None:
+def test_bytes_of_all_signedness_are_exact(
+    m: int, k: int, n: int, a: str, b: str
+) -> None:
     x, y = drawn_bytes(a, m, k), drawn_bytes(b, k, n)
 
-    (z,) = run_with_tiles(product_of_bytes(m, k, n, a, b), x, y)
+    (z,) = run_with_tiles(matmul_of_bytes(m, k, n, a, b), x, y)
 
     np.testing.assert_array_equal(z, x.astype(np.int32) @ y.astype(np.int32))
 
@@ -58,9 +62,9 @@ def test_bytes_of_all_signs_are_exact(m: int, k: int, n: int, a: str, b: str) ->
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 5, 16, 31, 37, 70])
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_an_open_number_of_rows(rows: int, is_constant: bool) -> None:
+def test_dynamic_m(rows: int, is_constant: bool) -> None:
     x, w = drawn(rows, 40), drawn(40, 50)
-    module = product("n", 40, 50, w if is_constant else None)
+    module = matmul("n", 40, 50, w if is_constant else None)
 
     (y,) = run_with_tiles(module, *([x] if is_constant else [x, w]), precision="bf16")
 
@@ -70,7 +74,7 @@ def test_an_open_number_of_rows(rows: int, is_constant: bool) -> None:
 def convolution(
     channels: int, out: int, side: int | str, size: int, stride: int
 ) -> tuple[str, np.ndarray]:
-    """A model, and its kernel; channels of pictures lie side by side, as tiles need them."""
+    """A model of an NHWC convolution, as AMX needs it, and its weights."""
     pad = size // 2
     text = f"""g (float[1, {side}, {side}, {channels}] x, float[{out}, {channels}, {size}, {size}] w)
         => (float[a, b, c, d] y) {{
@@ -81,7 +85,7 @@ def convolution(
 
 
 def positive(x: np.ndarray) -> np.ndarray:
-    """What the kernel meets: channels first."""
+    """The input of the convolution, NCHW."""
     return rounded(np.maximum(x, 0)).transpose(0, 3, 1, 2)
 
 
@@ -114,7 +118,7 @@ def test_convolutions(
 
 
 @pytest.mark.parametrize("sides", [(7, 7), (16, 16), (20, 37)])
-def test_windows_of_an_open_number_of_pixels(sides: tuple[int, int]) -> None:
+def test_convolutions_of_dynamic_image_sizes(sides: tuple[int, int]) -> None:
     text, w = convolution(16, 20, "s", 3, 1)
     text = text.replace("s, s, ", "s, t, ")
     x = drawn(1, *sides, 16)
@@ -139,7 +143,7 @@ def test_convolutions_of_bytes_are_exact(weight: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_what_follows_a_sum_reads_it_from_memory(threads: int) -> None:
+def test_epilogues(threads: int) -> None:
     text = """g (float[3, 45, 64] x, float[64, 50] w, float[50] b, float[3, 45, 50] r)
         => (float[3, 45, 50] y) {
         p = MatMul (x, w)
@@ -154,9 +158,9 @@ def test_what_follows_a_sum_reads_it_from_memory(threads: int) -> None:
     assert_close(y, np.maximum(rounded(x) @ rounded(w) + b, 0) + r)
 
 
-def test_threads_change_nothing() -> None:
+def test_results_do_not_depend_on_threads() -> None:
     x, w = drawn(200, 128), drawn(128, 300)
-    module = product(200, 128, 300, w)
+    module = matmul(200, 128, 300, w)
 
     one, two = (
         run_with_tiles(module, x, precision="bf16", threads=n)[0] for n in (1, 2)
@@ -172,17 +176,19 @@ def test_threads_change_nothing() -> None:
     st.booleans(),
     st.sampled_from([(), (3,)]),
 )
-def test_many_products(
+def test_random_matmuls(
     sizes: tuple[int, int, int],
-    is_turned: bool,
+    is_transposed: bool,
     is_constant: bool,
     batch: tuple[int, ...],
 ) -> None:
     m, k, n = sizes
-    k *= 8  # four words of a step
-    given_ = (*batch, n, k) if is_turned else (*batch, k, n)
+    k *= 8  # four words per tile row
+    given_ = (*batch, n, k) if is_transposed else (*batch, k, n)
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
-    turn = f"t = Transpose <perm = {order}> (w)" if is_turned else "t = Identity (w)"
+    turn = (
+        f"t = Transpose <perm = {order}> (w)" if is_transposed else "t = Identity (w)"
+    )
     text = f"""g (float{[*batch, m, k]} x, float{list(given_)} w)
         => (float{[*batch, m, n]} y) {{ {turn}
         y = MatMul (x, t) }}"""
@@ -192,7 +198,7 @@ def test_many_products(
 
     (y,) = run_with_tiles(module, *([x] if is_constant else [x, w]), precision="bf16")
 
-    columns = rounded(w).transpose(order) if is_turned else rounded(w)
+    columns = rounded(w).transpose(order) if is_transposed else rounded(w)
     assert_close(y, rounded(x) @ columns)
 
 
@@ -204,16 +210,16 @@ def test_many_products(
     st.integers(1, 2),
     st.integers(5, 40),
 )
-def test_many_convolutions(
+def test_random_convolutions(
     out: int, channels: int, size: int, stride: int, side: int
 ) -> None:
     check_convolution(channels, out, side, size, stride)
 
 
-def test_subnormal_numbers_are_zero() -> None:
+def test_subnormal_numbers_are_flushed_to_zero() -> None:
     x, w = np.full((16, 32), 1e-39, np.float32), np.ones((32, 20), np.float32)
 
-    (y,) = run_with_tiles(product(16, 32, 20, w), x, precision="bf16")
+    (y,) = run_with_tiles(matmul(16, 32, 20, w), x, precision="bf16")
 
     np.testing.assert_array_equal(y, np.zeros_like(y))
 
@@ -223,7 +229,7 @@ def test_special_numbers_stay_in_their_rows(m: int) -> None:
     x, w = drawn(m, 40), drawn(40, 20)
     x[0, 3], x[1, 5], x[m - 1, 7] = np.nan, np.inf, 3e38
 
-    (y,) = run_with_tiles(product(m, 40, 20, w), x, precision="bf16")
+    (y,) = run_with_tiles(matmul(m, 40, 20, w), x, precision="bf16")
 
     with np.errstate(invalid="ignore", over="ignore"):
         expected = rounded(x) @ rounded(w)
@@ -235,11 +241,11 @@ def test_special_numbers_stay_in_their_rows(m: int) -> None:
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_every_configuration_computes_the_same(is_constant: bool) -> None:
     x, w = drawn(40, 64), drawn(64, 50)
-    module = product(40, 64, 50, w if is_constant else None)
+    module = matmul(40, 64, 50, w if is_constant else None)
     arrays = [x] if is_constant else [x, w]
     (expected,) = run_with_tiles(module, *arrays, precision="bf16")
     texts = [
-        f"Contraction{{rows={rows}, vectors={vectors}}}"
+        f"Gemm{{rows={rows}, vectors={vectors}}}"
         for rows in (32, 16)
         for vectors in ([2] if is_constant else [2, 1])
     ]
@@ -250,7 +256,7 @@ def test_every_configuration_computes_the_same(is_constant: bool) -> None:
 
 
 def configured(module: IRModule, text: str) -> IRModule:
-    """A module with its products to be written as ``text`` says."""
+    """A module whose matmuls have the configuration ``text``."""
     planned = lower(module, to="planned", target=TARGET, precision="bf16")
     for function in planned.func_ops():
         if function.name.value.startswith("matmul"):
@@ -263,21 +269,21 @@ def configured(module: IRModule, text: str) -> IRModule:
     ("m", "k", "n"),
     [
         pytest.param(3, 64, 64, id="few rows"),
-        pytest.param(40, 33, 64, id="an odd number of terms"),
-        pytest.param(40, 62, 64, id="terms of which no step is a quarter of a tile"),
-        pytest.param(40, "k", 64, id="an open number of terms"),
+        pytest.param(40, 33, 64, id="odd K"),
+        pytest.param(40, 62, 64, id="no K step of at least a quarter of a tile"),
+        pytest.param(40, "k", 64, id="dynamic K"),
     ],
 )
-def test_what_does_not_fit_goes_without(m: int, k: int | str, n: int) -> None:
+def test_unsuitable_sizes_do_not_use_amx(m: int, k: int | str, n: int) -> None:
     for w in (None, drawn(k, n)) if isinstance(k, int) else (None,):
-        module = product(m, k, n, w)
+        module = matmul(m, k, n, w)
         loops = lower(module, to="loops", target="cpu:sapphirerapids", precision="bf16")
         assert count_tiles(loops) == 0
 
 
 def test_few_rows_of_bytes_are_summed_by_vectors() -> None:
     loops = lower(
-        product_of_bytes(3, 64, 64, "uint8", "int8"),
+        matmul_of_bytes(3, 64, 64, "uint8", "int8"),
         to="loops",
         target="cpu:sapphirerapids",
     )

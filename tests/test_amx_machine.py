@@ -1,4 +1,4 @@
-"""Products in tiles as machine code, and machines that have them."""
+"""Machine code for AMX, detection of AMX, and permission to use it."""
 
 import ctypes
 import re
@@ -14,18 +14,19 @@ import pytest
 from mlir import ir
 
 from relax_mlir import IRModule, compile, load, lower
-from relax_mlir.compiler import target_of
+from relax_mlir.codegen import object_code
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.errors import CompileError
-from relax_mlir.runtime import cpu, objects
-from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime import cpu
+from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.targets import parse_target
 from tests.amx import (
     BYTES,
     drawn_bytes,
-    product_of_bytes,
+    matmul_of_bytes,
     run_with_tiles,
 )
-from tests.products import assert_close, drawn, product, rounded
+from tests.products import assert_close, drawn, matmul, rounded
 
 _HOST = target_of("cpu")
 
@@ -33,7 +34,7 @@ _HOST = target_of("cpu")
 def assembly(module: IRModule, precision: str = "f32") -> str:
     target = target_of("cpu:sapphirerapids")
     lowered = lower(module, target=target, precision=precision)
-    return objects.assembly(
+    return object_code.assembly(
         cast(ir.Module, lowered.mlir),
         triple=target.triple,
         cpu=target.cpu,
@@ -42,7 +43,7 @@ def assembly(module: IRModule, precision: str = "f32") -> str:
 
 
 def functions(text: str) -> Iterator[str]:
-    """The code of each function that has tiles."""
+    """The code of each function that uses tiles."""
     for code in re.split(r"\n\s*\.type\s", text):
         if "tmm" in code:
             yield code
@@ -50,21 +51,21 @@ def functions(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("is_constant", [True, False])
 @pytest.mark.parametrize("k", [1024, 720])
-def test_sums_stay_in_registers(is_constant: bool, k: int) -> None:
+def test_accumulators_stay_in_registers(is_constant: bool, k: int) -> None:
     w = drawn(k, 128) if is_constant else None
 
-    found = list(functions(assembly(product(128, k, 128, w), "bf16")))
+    found = list(functions(assembly(matmul(128, k, 128, w), "bf16")))
 
     assert found
     for code in found:
-        # The shapes of tiles are told once, and none goes to the stack and back.
+        # Tiles are configured once, and none is spilled.
         assert len(re.findall(r"\bldtilecfg\b", code)) == 1
         assert not re.search(r"\btile(loadd|stored)\b.*%rsp", code)
         products, loads, stores = (
             len(re.findall(rf"\b{name}\b", code))
             for name in ("tdpbf16ps", "tileloadd", "tilestored")
         )
-        # Two tiles of rows and two of columns for four products; four tiles of sums.
+        # Two LHS and two RHS tiles for four multiplications; four accumulator tiles.
         assert loads == products
         assert stores % 4 == 0
         assert products % 4 == 0
@@ -79,15 +80,13 @@ def test_sums_stay_in_registers(is_constant: bool, k: int) -> None:
         ("uint8", "uint8", "tdpbuud"),
     ],
 )
-def test_each_pair_of_signs_has_an_instruction(
-    a: str, b: str, instruction: str
-) -> None:
-    text = assembly(product_of_bytes(40, 72, 48, a, b))
+def test_each_signedness_has_an_instruction(a: str, b: str, instruction: str) -> None:
+    text = assembly(matmul_of_bytes(40, 72, 48, a, b))
 
     assert set(re.findall(r"\btdp\w+", text)) == {instruction}
 
 
-# machines
+# detection
 
 
 @pytest.mark.parametrize(
@@ -102,10 +101,10 @@ def test_each_pair_of_signs_has_an_instruction(
         ("neoverse-v1", False),
     ],
 )
-def test_machines_by_name(name: str, has_tiles: bool) -> None:
+def test_cpus_by_name(name: str, has_tiles: bool) -> None:
     target = target_of(f"cpu:{name}")
 
-    assert target.tiles == has_tiles
+    assert target.has_amx == has_tiles
     if has_tiles:
         assert target.vector_bits == 512
 
@@ -118,24 +117,26 @@ def test_machines_by_name(name: str, has_tiles: bool) -> None:
         ("+avx,-avx512f,+amx-tile,+amx-bf16,+amx-int8", False),
     ],
 )
-def test_machines_by_features(features: str, has_tiles: bool) -> None:
+def test_cpus_by_features(features: str, has_tiles: bool) -> None:
     host = ("x86_64-unknown-linux-gnu", "unheard-of", features)
 
-    assert parse_target("cpu", lambda: host).tiles == has_tiles
+    assert parse_target("cpu", lambda: host).has_amx == has_tiles
 
 
-# leave to use tiles
+# permission to use tiles
 
 
 @pytest.fixture
 def machine_with_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This machine, as if its processor had AMX, and its system gave leave to use it."""
-    if not _HOST.tiles:
-        triple, name, features = objects.host_cpu()
+    """The host as a CPU with AMX, whose operating system permits its use."""
+    if not _HOST.has_amx:
+        triple, name, features = object_code.host_cpu()
         signed = [f for f in features.split(",") if f and not f[1:].startswith("amx-")]
         with_tiles = ",".join([*signed, "+amx-tile", "+amx-bf16", "+amx-int8"])
-        monkeypatch.setattr(objects, "_system_cpu", lambda: (triple, name, with_tiles))
-        monkeypatch.setattr(cpu, "request_tiles", lambda: True)
+        monkeypatch.setattr(
+            object_code, "_system_cpu", lambda: (triple, name, with_tiles)
+        )
+        monkeypatch.setattr(cpu, "request_amx_tiles", lambda: True)
     clear_caches()
     yield
     monkeypatch.undo()
@@ -143,32 +144,32 @@ def machine_with_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    for function in (objects.host_cpu, objects.refused_features):
+    for function in (object_code.host_cpu, object_code.unsupported_features):
         function.cache_clear()
 
 
 @pytest.mark.usefixtures("machine_with_tiles")
-def test_a_machine_is_without_tiles_that_its_system_refuses(
+def test_tiles_denied_by_the_system_are_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cpu, "request_tiles", lambda: False)
-    triple, name, features = objects.host_cpu()
+    monkeypatch.setattr(cpu, "request_amx_tiles", lambda: False)
+    triple, name, features = object_code.host_cpu()
     machine = Machine(triple, name, ("amx-bf16", "amx-tile"))
 
     assert {"-amx-tile", "-amx-bf16", "-amx-int8"} <= set(features.split(","))
-    assert not parse_target("cpu", objects.host_cpu).tiles
+    assert not parse_target("cpu", object_code.host_cpu).has_amx
     obstacle = machine.obstacle()
     assert obstacle is not None
     assert "does not let this process use amx-bf16, amx-tile" in obstacle
 
 
 @pytest.mark.usefixtures("machine_with_tiles")
-def test_leave_is_asked_for_once_and_opens_the_way(
+def test_permission_is_requested_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr(cpu, "request_tiles", lambda: not asked.append(True))
-    triple, name, features = objects.host_cpu()
+    monkeypatch.setattr(cpu, "request_amx_tiles", lambda: not asked.append(True))
+    triple, name, features = object_code.host_cpu()
 
     assert "+amx-tile" in features.split(",")
     assert Machine(triple, name, ("amx-bf16", "amx-tile")).obstacle() is None
@@ -176,22 +177,24 @@ def test_leave_is_asked_for_once_and_opens_the_way(
     assert len(asked) == 1
 
 
-def test_machines_without_tiles_do_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    if "+amx-tile" in objects.host_cpu()[2].split(","):
+def test_cpus_without_tiles_request_no_permission(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "+amx-tile" in object_code.host_cpu()[2].split(","):
         pytest.skip("this machine has AMX")
-    monkeypatch.setattr(cpu, "request_tiles", lambda: pytest.fail("it asked"))
+    monkeypatch.setattr(cpu, "request_amx_tiles", lambda: pytest.fail("it asked"))
     clear_caches()
 
-    assert objects.refused_features() == frozenset()
+    assert object_code.unsupported_features() == frozenset()
 
 
-# machine code as it is; where there is no AMX, a handler of signals computes its instructions
+# execution; on CPUs without AMX a signal handler emulates its instructions
 
 
 @pytest.fixture
 def processor(tmp_path: Path) -> Iterator[None]:
-    """Lets this process run the instructions of AMX, and sees that it did."""
-    if _HOST.tiles:
+    """Enable AMX instructions in this process, and check that they were executed."""
+    if _HOST.has_amx:
         yield
         return
     compiler = shutil.which("c++")
@@ -212,11 +215,11 @@ def processor(tmp_path: Path) -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("machine_with_tiles", "processor")
 @pytest.mark.parametrize("threads", [1, 2])
-def test_machine_code_computes_the_same(threads: int) -> None:
+def test_machine_code_is_correct(threads: int) -> None:
     for m, k, n in ((64, 64, 64), (37, 40, 16), (5, 32, 7), (67, 144, 130)):
         x, w = drawn(m, k), drawn(k, n)
         for arrays, known in (((x,), w), ((x, w), None)):
-            module = product(m, k, n, known)
+            module = matmul(m, k, n, known)
             made = compile(module, precision="bf16", threads=threads, cache=False)
             (y,) = made(*arrays)
 
@@ -231,23 +234,23 @@ def test_machine_code_computes_the_same(threads: int) -> None:
 def test_machine_code_of_bytes_is_exact(a: str, b: str) -> None:
     x, y = drawn_bytes(a, 45, 72), drawn_bytes(b, 72, 50)
 
-    (z,) = compile(product_of_bytes(45, 72, 50, a, b), cache=False)(x, y)
+    (z,) = compile(matmul_of_bytes(45, 72, 50, a, b), cache=False)(x, y)
 
     np.testing.assert_array_equal(z, x.astype(np.int32) @ y.astype(np.int32))
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("machine_with_tiles", "processor")
-def test_saved_models_run_where_there_are_tiles(
+def test_saved_models_run_on_cpus_with_tiles(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     x, w = drawn(40, 64), drawn(64, 50)
-    made = compile(product(40, 64, 50, w), precision="bf16", cache=False)
+    made = compile(matmul(40, 64, 50, w), precision="bf16", cache=False)
     made.save(tmp_path / "model.rxm")
     (y,) = load(tmp_path / "model.rxm")(x)
 
     assert_close(y, rounded(x) @ rounded(w))
     clear_caches()
-    monkeypatch.setattr(cpu, "request_tiles", lambda: False)
+    monkeypatch.setattr(cpu, "request_amx_tiles", lambda: False)
     with pytest.raises(CompileError, match="does not let this process use amx-"):
         load(tmp_path / "model.rxm")

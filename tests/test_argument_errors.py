@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import argument_types, relax, tir
 from relax_mlir.errors import RelaxError
+from relax_mlir.support import argument_types
+from relax_mlir.tvm import relax, tir
 
 _PACKAGE = str(Path(relax_mlir.__file__).parent)
 _DIALECTS = str(Path(_PACKAGE).parent / "dialects")

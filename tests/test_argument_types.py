@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import nn, relax, te, tir, topi
-from relax_mlir.argument_types import at_least, check_methods, checked, checks_by_itself
+from relax_mlir import nn
 from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
-from relax_mlir.relax.analysis import purity
+from relax_mlir.objects import purity
+from relax_mlir.support.argument_types import (
+    at_least,
+    check_methods,
+    checked,
+    skip_argument_checks,
+)
+from relax_mlir.tvm import relax, te, tir, topi
 
 if TYPE_CHECKING:
     from somewhere import Unknown  # pyright: ignore[reportMissingImports]
@@ -116,7 +122,7 @@ def test_methods_are_checked_in_place() -> None:
         def made(size: int) -> Box:
             return Box(size)
 
-        @checks_by_itself
+        @skip_argument_checks
         def put(self, what: int) -> int:
             return what
 

@@ -1,4 +1,4 @@
-"""Attention in one kernel: numbers of rows, keys and heads, masks, and what is no number."""
+"""Fused attention: sizes, heads, masks, NaN and infinity."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,19 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir import IRModule, compile, import_onnx, lower, reference
-from relax_mlir.compiler import target_of
-from relax_mlir.dialects.hooks import Case
+from relax_mlir import IRModule, compile, import_onnx, lower
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.attention import AttentionOp
 from relax_mlir.dialects.relax.core import CallTirOp
-from relax_mlir.graphs import outline_calls
-from relax_mlir.passes.tir.fuse import fuse_primitives, merge_in_order
+from relax_mlir.passes.tir.fuse import concatenate_programs, fuse_primitives
 from relax_mlir.passes.tir.to_linalg import ToLinalg
 from relax_mlir.pipeline import Pipeline
+from relax_mlir.rewrite.functions import outline_calls
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.schedules.cpu.attention import Attention
-from relax_mlir.schedules.nest import read_kernel
-from relax_mlir.schedules.rule import AnyRule, Refusal, VectorUnit
+from relax_mlir.schedules.kernel_view import read_kernel
+from relax_mlir.schedules.rule import NotApplicable, ScheduleRule, VectorUnit
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.searching import examples
@@ -36,7 +37,7 @@ _MASKS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of an attention; `is_turned`: whether heads come after tokens."""
+    """Sizes of an attention; `is_transposed`: whether heads come after tokens."""
 
     batch: int
     heads: int
@@ -44,15 +45,15 @@ class Sizes:
     keys: int
     depth: int
     values: int
-    is_turned: bool = False
+    is_transposed: bool = False
 
     def shape(self, tokens: int, width: int) -> tuple[int, ...]:
-        middle = (tokens, self.heads) if self.is_turned else (self.heads, tokens)
+        middle = (tokens, self.heads) if self.is_transposed else (self.heads, tokens)
         return (self.batch, *middle, width)
 
 
 def model(sizes: Sizes, mask: str, dtype: str, bits: int, threads: int) -> Executable:
-    """The attention as exporters write it."""
+    """Attention as exporters write it."""
     q, k, v, y = (
         ", ".join(map(str, sizes.shape(tokens, width)))
         for tokens, width in (
@@ -65,7 +66,7 @@ def model(sizes: Sizes, mask: str, dtype: str, bits: int, threads: int) -> Execu
     given, name = _MASKS[mask]
     last = (
         ("0, 2, 1, 3", "0, 2, 3, 1")
-        if sizes.is_turned
+        if sizes.is_transposed
         else ("0, 1, 2, 3", "0, 1, 3, 2")
     )
     text = f"""g ({dtype}[{q}] q, {dtype}[{k}] k, {dtype}[{v}] v,
@@ -91,7 +92,7 @@ def built(module: IRModule, **options: Any) -> Executable:
 
 
 def drawn(sizes: Sizes, dtype: str, seed: int = 0) -> list[np.ndarray]:
-    """Queries, keys, values, and a mask of zeros and others."""
+    """Random queries, keys and values, and a mask with zeros and other values."""
     rng = np.random.default_rng(seed)
     shapes = (
         sizes.shape(sizes.queries, sizes.depth),
@@ -109,7 +110,7 @@ def drawn(sizes: Sizes, dtype: str, seed: int = 0) -> list[np.ndarray]:
 def expected(sizes: Sizes, mask: str, arrays: list[np.ndarray]) -> np.ndarray:
     """The definition, in f64."""
     *operands, m = (a.astype(np.float64) for a in arrays)
-    if sizes.is_turned:
+    if sizes.is_transposed:
         operands = [a.swapaxes(1, 2) for a in operands]
     q, k, v = operands
     with np.errstate(invalid="ignore", over="ignore"):
@@ -120,14 +121,14 @@ def expected(sizes: Sizes, mask: str, arrays: list[np.ndarray]) -> np.ndarray:
             s = s + m
         e = np.exp(s - s.max(-1, keepdims=True))
         y = (e / e.sum(-1, keepdims=True)) @ v
-    return y.swapaxes(1, 2) if sizes.is_turned else y
+    return y.swapaxes(1, 2) if sizes.is_transposed else y
 
 
 def check(sizes: Sizes, mask: str, dtype: str, bits: int) -> None:
     made = model(sizes, mask, dtype, bits, threads=1)
     arrays = drawn(sizes, dtype)
     (y,) = made(*arrays)
-    # f32 sums in another order, of numbers of about 1.
+    # Summation order in f32, on values of about 1.
     tolerance = {"float": 1e-5, "double": 1e-13}[dtype]
     wanted = expected(sizes, mask, arrays)
     np.testing.assert_allclose(y, wanted, rtol=tolerance, atol=tolerance)
@@ -143,11 +144,11 @@ def test_masks(mask: str) -> None:
 
 @pytest.mark.parametrize("bits", [0, 256])
 @pytest.mark.parametrize("dtype", ["float", "double"])
-def test_rows_and_keys_are_left_over(dtype: str, bits: int) -> None:
-    check(Sizes(1, 2, 19, 37, 9, 21, is_turned=True), "add", dtype, bits)
+def test_tails_of_rows_and_keys(dtype: str, bits: int) -> None:
+    check(Sizes(1, 2, 19, 37, 9, 21, is_transposed=True), "add", dtype, bits)
 
 
-def test_one_query_is_a_product_of_its_own() -> None:
+def test_one_query_is_not_fused() -> None:
     check(Sizes(2, 3, 1, 9, 8, 8), "add", "float", 0)
 
 
@@ -175,12 +176,12 @@ sizes = st.builds(
     st.sampled_from(["float", "double"]),
     st.sampled_from([0, 256]),
 )
-def test_many_sizes(sizes: Sizes, mask: str, dtype: str, bits: int) -> None:
+def test_random_sizes(sizes: Sizes, mask: str, dtype: str, bits: int) -> None:
     check(sizes, mask, dtype, bits)
 
 
-def test_rows_without_keys_are_no_numbers() -> None:
-    """A row whose keys are all masked has no maximum to subtract."""
+def test_fully_masked_rows_are_nan() -> None:
+    """A row with all keys masked has a maximum of -infinity."""
     shape = Sizes(1, 2, 6, 20, 4, 5)
     arrays = drawn(shape, "float")
     arrays[3][0, 0, 1] = -np.inf
@@ -192,7 +193,7 @@ def test_rows_without_keys_are_no_numbers() -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_no_numbers_stay_in_their_rows(number: float) -> None:
+def test_nan_and_infinity_stay_in_their_rows(number: float) -> None:
     shape = Sizes(1, 2, 6, 20, 4, 5)
     arrays = drawn(shape, "float")
     arrays[0][0, 1, 2, 3] = number
@@ -203,7 +204,7 @@ def test_no_numbers_stay_in_their_rows(number: float) -> None:
     np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_large_scores_that_are_normalised_do_not_overflow() -> None:
+def test_large_scores_do_not_overflow() -> None:
     text = """g (float[1, 4, 16] q, float[1, 16, 8] k, float[1, 8, 16] v)
         => (float[1, 4, 16] y) {
         s = MatMul (q, k)
@@ -232,7 +233,7 @@ def test_results_do_not_depend_on_threads() -> None:
 
 
 @pytest.mark.slow
-def test_open_sizes() -> None:
+def test_dynamic_sizes() -> None:
     text = """g (float[n, h, s, 8] q, float[n, h, 8, t] k, float[n, h, t, 5] v)
             => (float[n, h, s, 5] y) {
         p = MatMul (q, k) w = Softmax <axis = -1> (p) y = MatMul (w, v) }"""
@@ -250,7 +251,7 @@ def test_open_sizes() -> None:
 
 
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight"])
-def test_the_operator_of_attention_is_one_kernel(causal_mask: str) -> None:
+def test_the_attention_operator_is_one_kernel(causal_mask: str) -> None:
     shapes = (1, 9, 2, 8), (1, 20, 2, 8), (1, 20, 2, 5)
     case = Case(*shapes, causal_mask=causal_mask)
     module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
@@ -263,9 +264,9 @@ def test_the_operator_of_attention_is_one_kernel(causal_mask: str) -> None:
 def refusal(
     body: str,
     queries: int = 7,
-    rule: AnyRule[Any] = Attention(VectorUnit(512)),  # noqa: B008  it is frozen
+    rule: ScheduleRule[Any] = Attention(VectorUnit(512)),  # noqa: B008  it is frozen
 ) -> str:
-    """Why a rule does not take the one program that all nodes of a graph become."""
+    """The reason why a rule does not match the fused program of a graph."""
     text = f"""g (float[3, {queries}, 4] q, float[3, 4, 5] k, float[3, 5, 6] v,
                float[3, {queries}, {queries}] u) => (y) {{ {body} }}"""
     module = lower(import_onnx(parse(text)), to="relax")
@@ -274,11 +275,11 @@ def refusal(
         entry = module.func_op("main").entry_block
         calls = [op for op in entry.operations if isinstance(op, CallTirOp)]
         outline_calls(module, calls, "all")
-        fuse_primitives(module, merge_in_order)
+        fuse_primitives(module, concatenate_programs)
         ToLinalg().run(module)
         program = next(f for f in module.func_ops() if f.name.value == "all")
         end = list(program.entry_block.operations)[-1]
-        with ir.InsertionPoint(end), pytest.raises(Refusal) as refused:
+        with ir.InsertionPoint(end), pytest.raises(NotApplicable) as refused:
             rule.plan(read_kernel(program))
     return refused.value.reason
 
@@ -288,31 +289,34 @@ def refusal(
     [
         (
             "s = MatMul (q, k) w = Softmax <axis = 1> (s) y = MatMul (w, v)",
-            "a statement between its products is not one of rows of scores",
+            "a statement between its matmuls is not row-wise",
         ),
         (
             "s = MatMul (q, k) w = Tanh (s) y = MatMul (w, v)",
-            "nothing between its products needs whole rows",
+            "it has no row reduction between its matmuls",
         ),
         (
             "s = MatMul (q, k) w = Softmax (s) z = MatMul (w, v) y = MatMul (u, z)",
-            "2 sums of products follow the first, not one",
+            "2 matmuls follow the first, not one",
         ),
         (
             "s = MatMul (q, k) w = Softmax (s) y = MatMul (u, w)",
-            "the second product does not read what follows the first",
+            "the second matmul does not read results of the first",
         ),
         (
             "s = MatMul (q, k) w = Softmax (s) z = Exp (v) y = MatMul (w, z)",
-            "its queries, keys or values are made inside",
+            "its queries, keys or values are computed in the kernel",
         ),
-        ("w = Softmax (q) y = MatMul (w, k)", "its first statement is no sum"),
+        (
+            "w = Softmax (q) y = MatMul (w, k)",
+            "its first statement is not a sum reduction",
+        ),
     ],
 )
-def test_what_is_no_attention_is_refused(body: str, reason: str) -> None:
+def test_other_kernels_are_not_matched(body: str, reason: str) -> None:
     assert refusal(body) == reason
 
 
-def test_one_row_is_refused() -> None:
+def test_one_query_is_not_matched() -> None:
     body = "s = MatMul (q, k) w = Softmax (s) y = MatMul (w, v)"
-    assert refusal(body, queries=1).startswith("it has one row")
+    assert refusal(body, queries=1).startswith("it has one query")

@@ -1,4 +1,4 @@
-"""Products of bytes are summed by four where the machine can, and exactly so."""
+"""GEMM and convolution of bytes on VNNI dot products."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relax_mlir import IRModule, compile, import_onnx, lower
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
 from tests.frontends.differential import parse
 
 _HOST = target_of("cpu")
@@ -15,14 +15,14 @@ TYPES = {"uint8": np.uint8, "int8": np.int8}
 pytestmark = pytest.mark.slow  # each compiles models
 
 
-def product(m: int, k: int, n: int, a: str, b: str) -> IRModule:
+def matmul(m: int, k: int, n: int, a: str, b: str) -> IRModule:
     text = f"""g ({a}[{m}, {k}] a, {b}[{k}, {n}] b) => (int32[{m}, {n}] y) {{
         y = MatMulInteger (a, b) }}"""
     return import_onnx(parse(text, opset=17))
 
 
 def drawn(kind: str, *shape: int) -> np.ndarray:
-    """Bytes of all values, the extremes among them."""
+    """Random bytes, including the extreme values."""
     limits = np.iinfo(TYPES[kind])
     rng = np.random.default_rng(0)
     values = rng.integers(limits.min, limits.max, shape, TYPES[kind], endpoint=True)
@@ -38,20 +38,20 @@ def drawn(kind: str, *shape: int) -> np.ndarray:
     ("m", "k", "n"),
     [
         pytest.param(40, 64, 48, id="tiles"),
-        pytest.param(1, 33, 70, id="one row, a rest of one"),
-        pytest.param(5, 14, 9, id="a rest of two, columns that fill no vector"),
-        pytest.param(67, 7, 130, id="copied columns, a rest of three"),
-        pytest.param(3, 2, 1, id="nothing but a rest"),
+        pytest.param(1, 33, 70, id="one row, a K tail of one"),
+        pytest.param(5, 14, 9, id="a K tail of two, a partial vector of columns"),
+        pytest.param(67, 7, 130, id="packed panels, a K tail of three"),
+        pytest.param(3, 2, 1, id="K below the VNNI factor"),
     ],
 )
 def test_sums_are_exact(m: int, k: int, n: int, a: str, b: str, bits: int) -> None:
     feature = {256: "+avxvnni", 512: "+avx512vnni"}[bits]
     if feature not in _HOST.features.split(","):
         pytest.skip(f"the machine lacks {feature}")
-    target = replace(_HOST, vector_bits=bits, byte_dots=True)
+    target = replace(_HOST, vector_bits=bits, has_int8_dot=True)
     x, y = drawn(a, m, k), drawn(b, k, n)
 
-    (z,) = compile(product(m, k, n, a, b), target)(x, y)
+    (z,) = compile(matmul(m, k, n, a, b), target)(x, y)
 
     np.testing.assert_array_equal(z, x.astype(np.int32) @ y.astype(np.int32))
 
@@ -90,16 +90,16 @@ def test_convolutions_are_exact(weight: str, zero: int, attributes: str) -> None
         ("neoverse-v1", None),
     ],
 )
-def test_machines_that_can(cpu: str, instruction: str | None) -> None:
+def test_cpus_with_vnni(cpu: str, instruction: str | None) -> None:
     text = str(
-        lower(product(8, 64, 64, "uint8", "int8"), to="loops", target=f"cpu:{cpu}")
+        lower(matmul(8, 64, 64, "uint8", "int8"), to="loops", target=f"cpu:{cpu}")
     )
 
     assert ("vpdpbusd" in text) == (instruction is not None)
     assert (instruction or "arith.muli") in text
 
 
-def test_a_sum_of_an_open_number_of_terms_goes_without() -> None:
+def test_dynamic_k_does_not_use_vnni() -> None:
     text = """g (uint8[4, k] a, int8[k, 32] b) => (int32[4, 32] y) {
         y = MatMulInteger (a, b) }"""
     module = import_onnx(parse(text, opset=17))

@@ -1,4 +1,4 @@
-"""What arrays a compiled model takes and writes to."""
+"""Input and output arrays of compiled models: layouts, types and aliasing."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_outputs_that_cannot_be_written_are_refused(
             negate(X, out=[out])
     assert not locked.any()
     odd = np.zeros(4, [("pad", "i1"), ("a", "f4")])["a"]
-    with pytest.raises(ValueError, match="output 0 `y`: expected strides of whole"):
+    with pytest.raises(ValueError, match="output 0 `y`: expected strides that are"):
         negate(X, out=[odd])
 
 

@@ -1,16 +1,16 @@
-"""Which integers of a loop are frozen before it is vectorized."""
+"""Freezing of phis before loop vectorization."""
 
 from ctypes import byref, c_void_p
 from pathlib import Path
 
 import pytest
 
-from relax_mlir.runtime import llvm_c, objects
-from relax_mlir.runtime.chosen_indices import freeze_chosen
+from relax_mlir.codegen import llvm_c, object_code
+from relax_mlir.codegen.freeze_branch_indices import freeze_branch_phis
 
 _FREEZE = 68  # LLVMOpcode
 
-# Rows of 7 are moved to the left by one element. `%chosen` is 2 or `%column + 2`.
+# Shifts rows of 7 to the left by one element. `%chosen` is 2 or `%column + 2`.
 _ROWS = """
 define void @rows(ptr %x, ptr %y) {
 entry:
@@ -49,7 +49,7 @@ exit:
 
 
 def _phis(code: object) -> dict[str, list[int]]:
-    """The opcodes of the users of each phi, by its name."""
+    """The opcodes of the users of each phi, by name."""
     llvm = llvm_c.llvm()
     found: dict[str, list[int]] = {}
     for function in llvm_c.functions(code):
@@ -68,9 +68,9 @@ def _phis(code: object) -> dict[str, list[int]]:
     return found
 
 
-def test_only_what_a_branch_chooses_for_an_address_is_frozen() -> None:
+def test_only_branch_phis_in_addresses_are_frozen() -> None:
     with llvm_c.parsed(_ROWS) as code:
-        freeze_chosen(code)
+        freeze_branch_phis(code)
 
         assert not llvm_c.llvm().LLVMVerifyModule(code, 2, byref(c_void_p()))
         found = _phis(code)
@@ -81,10 +81,10 @@ def test_only_what_a_branch_chooses_for_an_address_is_frozen() -> None:
 
 @pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-linux-gnu"])
 @pytest.mark.parametrize("level", [2, 3])
-def test_pipelines_are_divided_in_front_of_the_vectorizer(
+def test_default_pipelines_are_split_before_the_vectorizer(
     triple: str, level: int
 ) -> None:
-    before, behind = objects._parts(f"default<O{level}>", triple)
+    before, behind = object_code._split_pipeline(f"default<O{level}>", triple)
 
     assert before.endswith("inject-tli-mappings)")
     assert "loop-vectorize" not in before
@@ -92,9 +92,13 @@ def test_pipelines_are_divided_in_front_of_the_vectorizer(
     assert behind.endswith("function(annotation-remarks)")
 
 
-def test_other_pipelines_stay_whole() -> None:
-    assert objects._parts("function(sroa)", "x86_64-linux-gnu") == ("function(sroa)",)
-    assert objects._parts("default<O2>", "nvptx64-nvidia-cuda") == ("default<O2>",)
+def test_other_pipelines_are_not_split() -> None:
+    assert object_code._split_pipeline("function(sroa)", "x86_64-linux-gnu") == (
+        "function(sroa)",
+    )
+    assert object_code._split_pipeline("default<O2>", "nvptx64-nvidia-cuda") == (
+        "default<O2>",
+    )
 
 
 _OPT = llvm_c.directory() / "bin" / "opt"
@@ -124,18 +128,18 @@ exit:
 
 
 def _is_vectorized() -> bool:
-    """Whether `default<O2>` makes masked stores of a loop."""
+    """Whether `default<O2>` vectorizes a loop with masked stores."""
     with llvm_c.parsed(_MASKED) as code:
-        text = objects._emit(code, objects._ASSEMBLY, _TARGET, "default<O2>")
+        text = object_code._emit(code, object_code._ASSEMBLY, _TARGET, "default<O2>")
     return b"vpmaskmov" in text
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder in place of that of LLVM's tools."""
+    """An empty folder instead of LLVM's tools."""
     llvm_c.llvm()
     monkeypatch.setattr(llvm_c, "directory", lambda: tmp_path)
-    monkeypatch.setattr(objects, "_divided", {})
+    monkeypatch.setattr(object_code, "_split_pipelines", {})
     (tmp_path / "bin").mkdir()
     return tmp_path / "bin"
 
@@ -153,12 +157,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_loops_are_not_vectorized_without_the_tool_that_lists_passes(
     tools: Path, text: str | None, mode: int
 ) -> None:
-    """A failure is not remembered: the tool is asked again."""
+    """Failures are not cached: the tool is called again."""
     if text is not None:
         (tools / "opt").write_text(text)
         (tools / "opt").chmod(mode)
 
-    assert objects._parts("default<O2>", _TARGET[0]) == ("default<O1>",)
+    assert object_code._split_pipeline("default<O2>", _TARGET[0]) == ("default<O1>",)
     assert not _is_vectorized()
     (tools / "opt").unlink(missing_ok=True)
     (tools / "opt").symlink_to(_OPT)

@@ -1,4 +1,4 @@
-"""Every configuration of every rule computes the same."""
+"""All configurations of all rules compute the same results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -11,17 +11,17 @@ from mlir import ir
 from onnx import numpy_helper, parser
 
 from relax_mlir import IRModule, compile, import_onnx, lower
-from relax_mlir.compiler import target_of
-from relax_mlir.explanation import rule_choice
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.compiler.explain import rule_choice
+from relax_mlir.compiler.kernel_modules import split_kernels
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.configuration import (
     find_configuration,
     parse_configuration,
 )
-from relax_mlir.schedules.cpu.rows import RowsConfiguration
-from relax_mlir.schedules.cpu.windows import WindowsConfiguration
+from relax_mlir.schedules.cpu.pooling import PoolingConfiguration
+from relax_mlir.schedules.cpu.row_reduction import RowWiseConfiguration
 from relax_mlir.targets import stages
-from relax_mlir.units import split
 from tests.searching import examples
 
 _many = examples(12)
@@ -29,7 +29,7 @@ _many = examples(12)
 
 @dataclass(frozen=True)
 class Network:
-    """A model that is one kernel, or one and what prepares its weights.
+    """A model of one kernel, or of one and the packing of its weights.
 
     Attributes:
         rule: that writes it.
@@ -62,42 +62,42 @@ class Network:
         ]
 
 
-def product(m: int, k: int, n: int) -> Network:
+def matmul(m: int, k: int, n: int) -> Network:
     text = f"(float[{m},{k}] a, float[{k},{n}] b, float[{n}] c) => (float[{m},{n}] y) "
     text += "{ t = MatMul(a, b) u = Add(t, c) y = Relu(u) }"
-    return Network("Contraction", text, [(m, k), (k, n), (n,)])
+    return Network("Gemm", text, [(m, k), (k, n), (n,)])
 
 
-def packed_product(m: int, k: int, n: int) -> Network:
+def packed_matmul(m: int, k: int, n: int) -> Network:
     text = f"(float[{m},{k}] a) => (float[{m},{n}] y) {{ y = MatMul(a, w) }}"
-    return Network("Contraction", text, [(m, k)], [("w", (k, n))])
+    return Network("Gemm", text, [(m, k)], [("w", (k, n))])
 
 
-def turned_product(m: int, k: int, n: int) -> Network:
+def transposed_matmul(m: int, k: int, n: int) -> Network:
     text = f"(float[{m},{k}] a, float[{n},{k}] b) => (float[{m},{n}] y) "
     text += "{ y = Gemm<transB = 1>(a, b) }"
-    return Network("Contraction", text, [(m, k), (n, k)])
+    return Network("Gemm", text, [(m, k), (n, k)])
 
 
-def bytes_product(m: int, k: int, n: int) -> Network:
+def bytes_matmul(m: int, k: int, n: int) -> Network:
     text = f"(uint8[{m},{k}] a, int8[{k},{n}] b) => (int32[{m},{n}] y) "
     text += "{ y = MatMulInteger(a, b) }"
-    return Network("Contraction", text, [(m, k), (k, n)], (), ("u1", "i1"))
+    return Network("Gemm", text, [(m, k), (k, n)], (), ("u1", "i1"))
 
 
-def open_product(m: int, k: int, n: int) -> Network:
+def dynamic_matmul(m: int, k: int, n: int) -> Network:
     text = "(float[m,k] a, float[k,n] b) => (float[m,n] y) { y = MatMul(a, b) }"
-    return Network("Contraction", text, [(m, k), (k, n)])
+    return Network("Gemm", text, [(m, k), (k, n)])
 
 
 def windows(
     size: int, channels: int, node: str, *weights: tuple[str, tuple[int, ...]]
 ) -> Network:
-    """Windows between convolutions, which want the channels side by side."""
+    """Sliding windows between convolutions, which choose the NHWC layout."""
     picture = f"float[1,16,{size},{size}]"
     text = f"({picture} x) => (float[1,16,a,b] y) {{ u = Conv(x, w) v = {node} y = Conv(v, z) }}"
     around = [("w", (channels, 16, 1, 1)), ("z", (16, channels, 1, 1))]
-    return Network("Windows", text, [(1, 16, size, size)], [*around, *weights])
+    return Network("Pooling", text, [(1, 16, size, size)], [*around, *weights])
 
 
 def pooling(size: int, channels: int, _: int) -> Network:
@@ -120,18 +120,18 @@ def winograd(size: int, channels: int, _: int) -> Network:
 def softmax(rows: int, columns: int, _: int) -> Network:
     shape = f"float[{rows},{columns}]"
     text = f"({shape} x) => ({shape} y) {{ y = Softmax(x) }}"
-    return Network("Rows", text, [(rows, columns)])
+    return Network("RowWise", text, [(rows, columns)])
 
 
 def flat(rows: int, columns: int, many: int) -> Network:
     shape = f"float[{rows},{columns},{16 * many}]"
     text = f"({shape} x, {shape} z) => ({shape} y) {{ a = Exp(x) y = Add(a, z) }}"
-    return Network("Rows", text, 2 * [(rows, columns, 16 * many)])
+    return Network("RowWise", text, 2 * [(rows, columns, 16 * many)])
 
 
 def transpose(rows: int, columns: int, _: int) -> Network:
     text = f"(float[{rows},{columns}] x) => (float[{columns},{rows}] y) "
-    return Network("Turned", text + "{ y = Transpose(x) }", [(rows, columns)])
+    return Network("Transpose", text + "{ y = Transpose(x) }", [(rows, columns)])
 
 
 def sizes(least: int, most: int) -> st.SearchStrategy[tuple[int, int, int]]:
@@ -147,7 +147,7 @@ def networks(
 
 
 _ALL = st.one_of(
-    networks(product, packed_product, turned_product, bytes_product, open_product),
+    networks(matmul, packed_matmul, transposed_matmul, bytes_matmul, dynamic_matmul),
     networks(pooling, depthwise, least=16, most=40),
     networks(winograd, least=16, most=40),
     networks(softmax, flat),
@@ -160,19 +160,19 @@ def planned(network: Network, target: str = "cpu") -> IRModule:
 
 
 def configurations(module: IRModule, rule: str, target: str = "cpu") -> list[str]:
-    """Those of the kernels that a rule writes."""
+    """The configurations of the kernels of a rule."""
     rest = [s for s in stages(target_of(target)) if s.level in ("linalg", "loops")]
-    choices = [rule_choice(u.text, rest) for u in split(module) if u.programs]
+    choices = [rule_choice(u.text, rest) for u in split_kernels(module) if u.programs]
     return [
         c for choice in choices if choice.rule == rule for c in choice.configurations
     ]
 
 
 def configured(module: IRModule, text: str, rule: str, target: str = "cpu") -> IRModule:
-    """A copy of which the kernels of a rule say how they are to be written."""
+    """A copy with a configuration for the kernels of a rule."""
     copy = module.clone()
     rest = [s for s in stages(target_of(target)) if s.level in ("linalg", "loops")]
-    units = {n: u for u in split(module) for n in u.programs}
+    units = {n: u for u in split_kernels(module) for n in u.programs}
     for function in copy.func_ops():
         unit = units.get(function.name.value)
         if unit is not None and rule_choice(unit.text, rest).rule == rule:
@@ -183,7 +183,7 @@ def configured(module: IRModule, text: str, rule: str, target: str = "cpu") -> I
 
 
 def check(network: Network, place: float, target: str) -> None:
-    """One of the configurations, ``place`` of the way through them, and the default."""
+    """Compare the default with the configuration at fraction ``place`` of the list."""
     module = planned(network, target)
     ways = configurations(module, network.rule, target)
     assume(ways)  # it may be another rule's, by cost
@@ -194,7 +194,7 @@ def check(network: Network, place: float, target: str) -> None:
 
     (actual,) = compile(made, target, cache=False)(*arrays)
 
-    # Sums are taken in another order: f32, up to 40 terms, or Winograd's.
+    # Other summation orders: f32, K up to 40, or Winograd.
     scale = np.abs(expected).max(initial=0)
     np.testing.assert_allclose(
         actual, expected, rtol=0, atol=2e-5 * scale, err_msg=text
@@ -214,10 +214,10 @@ def test_configurations_compute_the_same(
 
 
 _ONE_OF_EACH = (
-    product(13, 7, 33),
-    packed_product(50, 20, 40),
-    open_product(3, 4, 5),
-    bytes_product(5, 9, 20),
+    matmul(13, 7, 33),
+    packed_matmul(50, 20, 40),
+    dynamic_matmul(3, 4, 5),
+    bytes_matmul(5, 9, 20),
     pytest.param(depthwise(17, 40, 0), marks=pytest.mark.slow),
     pytest.param(winograd(20, 32, 0), marks=pytest.mark.slow),
     pytest.param(pooling(20, 40, 0), marks=pytest.mark.slow),
@@ -241,7 +241,7 @@ def test_the_first_configuration_is_the_default(network: Network) -> None:
 
 
 @pytest.mark.parametrize("network", _ONE_OF_EACH, ids=lambda n: n.rule)
-def test_another_configuration_is_written_otherwise(network: Network) -> None:
+def test_configurations_change_the_loops(network: Network) -> None:
     module = planned(network)
     first, *_, last = configurations(module, network.rule)
 
@@ -254,42 +254,44 @@ def test_another_configuration_is_written_otherwise(network: Network) -> None:
 
 
 def test_text_names_the_rule_and_all_choices() -> None:
-    made = RowsConfiguration(vectors=2, chunk=4096)
+    made = RowWiseConfiguration(vectors=2, chunk=4096)
 
-    assert str(made) == "Rows{vectors=2, chunk=4096}"
-    assert parse_configuration(str(made)) == ("Rows", {"vectors": 2, "chunk": 4096})
+    assert str(made) == "RowWise{vectors=2, chunk=4096}"
+    assert parse_configuration(str(made)) == ("RowWise", {"vectors": 2, "chunk": 4096})
 
 
 @pytest.mark.parametrize(
     ("text", "choices"),
-    [("Rows", {}), (" Rows { } ", {}), ("Rows{ chunk = 3 }", {"chunk": 3})],
+    [("RowWise", {}), (" RowWise { } ", {}), ("RowWise{ chunk = 3 }", {"chunk": 3})],
 )
 def test_spaces_and_missing_choices(text: str, choices: dict[str, int]) -> None:
-    assert parse_configuration(text) == ("Rows", choices)
+    assert parse_configuration(text) == ("RowWise", choices)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "expected a configuration such as"),
-        ("Rows{chunk=1", "expected a configuration such as"),
-        ("Rows{chunk}", "expected a choice such as `width=7`, got `chunk`"),
-        ("Rows{chunk=-1}", "expected a choice"),
-        ("Rows{chunk=1, chunk=2}", "`chunk` is chosen twice"),
+        ("RowWise{chunk=1", "expected a configuration such as"),
+        ("RowWise{chunk}", "expected a choice such as `width=7`, got `chunk`"),
+        ("RowWise{chunk=-1}", "expected a choice"),
+        ("RowWise{chunk=1, chunk=2}", "`chunk` is chosen twice"),
     ],
 )
-def test_text_that_is_no_configuration(text: str, message: str) -> None:
+def test_invalid_syntax(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_configuration(text)
 
 
-_KNOWN = [RowsConfiguration(v, c) for c in (8, 16) for v in (1, 2) if (v, c) != (2, 16)]
+_KNOWN = [
+    RowWiseConfiguration(v, c) for c in (8, 16) for v in (1, 2) if (v, c) != (2, 16)
+]
 
 
-def test_what_a_text_leaves_open_is_the_first_choice() -> None:
-    assert find_configuration({}, _KNOWN) == RowsConfiguration(1, 8)
-    assert find_configuration({"chunk": 16}, _KNOWN) == RowsConfiguration(1, 16)
-    assert find_configuration({"vectors": 2}, _KNOWN) == RowsConfiguration(2, 8)
+def test_missing_choices_are_those_of_the_first_configuration() -> None:
+    assert find_configuration({}, _KNOWN) == RowWiseConfiguration(1, 8)
+    assert find_configuration({"chunk": 16}, _KNOWN) == RowWiseConfiguration(1, 16)
+    assert find_configuration({"vectors": 2}, _KNOWN) == RowWiseConfiguration(2, 8)
 
 
 @pytest.mark.parametrize(
@@ -297,14 +299,14 @@ def test_what_a_text_leaves_open_is_the_first_choice() -> None:
     [
         ({"vector": 2}, "unknown choice `vector`: .*Did you mean `vectors`"),
         ({"vectors": 3}, "`vectors`: expected one of 1, 2, got 3"),
-        ({"vectors": 2, "chunk": 16}, "no configuration has vectors=2, chunk=16"),
+        ({"vectors": 2, "chunk": 16}, "no configuration combines vectors=2, chunk=16"),
     ],
 )
-def test_choices_that_do_not_exist(choices: dict[str, int], message: str) -> None:
+def test_unknown_choices(choices: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         find_configuration(choices, _KNOWN)
 
 
 def test_configurations_of_rules_differ() -> None:
-    assert WindowsConfiguration(3) != WindowsConfiguration(4)
-    assert str(WindowsConfiguration(3)) == "Windows{width=3}"
+    assert PoolingConfiguration(3) != PoolingConfiguration(4)
+    assert str(PoolingConfiguration(3)) == "Pooling{width=3}"

@@ -1,4 +1,4 @@
-"""Constants in the IR: what they hold, and what they are called."""
+"""Constants: inline values and keys of the constant pool."""
 
 from collections.abc import Iterator
 
@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from mlir import ir
 
-from relax_mlir.context import new_context
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import IRError
-from relax_mlir.module import MAX_NESTING, IRModule
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.module import MAX_NESTING, IRModule
 
 
 @pytest.fixture(autouse=True)
 def place() -> Iterator[IRModule]:
-    """Where operations are built."""
+    """An insertion point for operations."""
     with new_context(), ir.Location.unknown():
         module = IRModule.empty()
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
@@ -46,7 +46,7 @@ def constant(array: np.ndarray, pool: dict[str, np.ndarray], key: str) -> Consta
     ],
     ids=str,
 )
-def test_a_few_elements_stand_in_the_text(place: IRModule, array: np.ndarray) -> None:
+def test_small_constants_are_inline(place: IRModule, array: np.ndarray) -> None:
     pool: dict[str, np.ndarray] = {}
 
     op = constant(array, pool, "x")
@@ -64,7 +64,7 @@ def test_a_few_elements_stand_in_the_text(place: IRModule, array: np.ndarray) ->
 @pytest.mark.parametrize(
     "key", ["w", 'a"b', "a'b", "c\\d", "é/ü", "重み", "a\nb", "\\22", '">', "{([<"]
 )
-def test_any_key_comes_back_from_the_text(place: IRModule, key: str) -> None:
+def test_keys_round_trip_through_text(place: IRModule, key: str) -> None:
     array = np.arange(100, dtype=np.float32)
     pool: dict[str, np.ndarray] = {}
 
@@ -77,7 +77,7 @@ def test_any_key_comes_back_from_the_text(place: IRModule, key: str) -> None:
     assert read.array(pool) is array
 
 
-def test_a_key_that_is_taken_gets_a_number(place: IRModule) -> None:
+def test_duplicate_keys_are_numbered(place: IRModule) -> None:
     pool = {"w": np.zeros(1), "w.1": np.zeros(1)}
 
     op = constant(np.arange(100), pool, "w")

@@ -10,10 +10,10 @@ import pytest
 from mlir import ir
 
 import relax_mlir
-from relax_mlir.context import borrowed_context, new_context
-from relax_mlir.module import IRModule
+from relax_mlir.ir.context import borrowed_context, new_context
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import Pipeline
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 
 _NAME = re.compile(r'"([a-z0-9_]+\.[a-z0-9_.]+)"')
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
+from relax_mlir import tvm
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.frontend import nn
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.frontend import nn
 
 
 class Model(nn.Module):

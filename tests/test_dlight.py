@@ -1,4 +1,4 @@
-"""Default schedules: what rules make of programs, and what that computes."""
+"""dlight schedule rules: the schedules they produce, and the results of these."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import IRModule, lower, relax, te, tir, topi
-from relax_mlir import dlight as dl
-from relax_mlir.dlight.base import BlockInfo, normalize_prim_func, try_inline
-from relax_mlir.relax import op
-from relax_mlir.relax.target import Target
-from relax_mlir.tir import PrimFunc, Schedule
+from relax_mlir import IRModule, lower, tvm
+from relax_mlir.tvm import dlight as dl
+from relax_mlir.tvm import relax, te, tir, topi
+from relax_mlir.tvm.dlight.base import BlockInfo, normalize_prim_func, try_inline
 from relax_mlir.tvm.ir import assert_structural_equal
+from relax_mlir.tvm.relax import op
+from relax_mlir.tvm.relax.target import Target
+from relax_mlir.tvm.tir import PrimFunc, Schedule
 from tests.gpu.emulated import emulated
 from tests.schedule import bound_programs, default_schedules
 from tests.test_customize_pipeline import exported
@@ -27,11 +27,11 @@ _gpu = dl.gpu
 
 @dataclass(frozen=True)
 class Case:
-    """A computation and the rule that is to take its programs.
+    """A computation and the rule that must apply to its PrimFuncs.
 
     Attributes:
-        build: the computation, of tensors of the shapes; expected: the same in numpy.
-        shapes: a size that is called ``n`` is known only when it runs.
+        build: the computation on tensors of ``shapes``; expected: its numpy reference.
+        shapes: input shapes; a size named ``n`` is symbolic.
     """
 
     rule: dl.ScheduleRule
@@ -40,7 +40,7 @@ class Case:
     expected: Callable[..., np.ndarray]
 
     def module(self) -> IRModule:
-        """A module whose ``main`` calls the programs."""
+        """A module whose ``main`` calls the PrimFuncs."""
         n = tir.Var("n", "int64")
         shapes = [[n if size == "n" else size for size in s] for s in self.shapes]
         infos = [relax.TensorStructInfo(shape, "float32") for shape in shapes]
@@ -57,7 +57,7 @@ class Case:
 
 
 def _computed(function: Callable[..., te.Tensor]) -> Callable[..., Any]:
-    """A computation by a tensor expression."""
+    """A computation given as a tensor expression."""
 
     def emit(*params: relax.Expr) -> Any:
         builder = relax.BlockBuilder.current()
@@ -72,7 +72,7 @@ def _sum(count: Any, term: Callable[[Any], Any]) -> Any:
     return te.sum(term(r), axis=r)
 
 
-def _turned(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+def _matmul_transposed_b(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     """``a @ b.T``."""
     (m, k), (n, _) = a.shape, b.shape
     return te.compute(
@@ -80,8 +80,8 @@ def _turned(a: te.Tensor, b: te.Tensor) -> te.Tensor:
     )
 
 
-def _turned_and_one(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    c = _turned(a, b)
+def _matmul_transposed_b_plus_one(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+    c = _matmul_transposed_b(a, b)
     return te.compute(c.shape, lambda i, j: c[i, j] + 1.0, name="D")
 
 
@@ -131,7 +131,7 @@ def _rms(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * scale
 
 
-def _turned_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def _expected_matmul_transposed_b(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return a @ b.T
 
 
@@ -139,26 +139,38 @@ _CASES = {
     "fallback": Case(_gpu.Fallback(), op.exp, [(3, 70)], np.exp),
     "fallback_sum": Case(_gpu.Fallback(), op.matmul, [(5, 17), (17, 9)], np.matmul),
     "gemv": Case(
-        _gpu.GEMV(), _computed(_turned), [(1, 256), (10, 256)], _turned_product
+        _gpu.GEMV(),
+        _computed(_matmul_transposed_b),
+        [(1, 256), (10, 256)],
+        _expected_matmul_transposed_b,
     ),
     "gemv_odd": Case(
-        _gpu.GEMV(), _computed(_turned), [(1, 37), (7, 37)], _turned_product
+        _gpu.GEMV(),
+        _computed(_matmul_transposed_b),
+        [(1, 37), (7, 37)],
+        _expected_matmul_transposed_b,
     ),
     "gemv_epilogue": Case(
         _gpu.GEMV(),
-        _computed(_turned_and_one),
+        _computed(_matmul_transposed_b_plus_one),
         [(1, 100), (33, 100)],
         lambda a, b: a @ b.T + 1,
     ),
     "low_batch": Case(
-        _gpu.LowBatchGEMV(4), _computed(_turned), [(8, 128), (33, 128)], _turned_product
+        _gpu.LowBatchGEMV(4),
+        _computed(_matmul_transposed_b),
+        [(8, 128), (33, 128)],
+        _expected_matmul_transposed_b,
     ),
     "low_batch_odd": Case(
-        _gpu.LowBatchGEMV(4), _computed(_turned), [(3, 37), (7, 37)], _turned_product
+        _gpu.LowBatchGEMV(4),
+        _computed(_matmul_transposed_b),
+        [(3, 37), (7, 37)],
+        _expected_matmul_transposed_b,
     ),
     "low_batch_epilogue": Case(
         _gpu.LowBatchGEMV(4),
-        _computed(_turned_and_one),
+        _computed(_matmul_transposed_b_plus_one),
         [(5, 128), (6, 128)],
         lambda a, b: a @ b.T + 1,
     ),
@@ -236,8 +248,11 @@ _CASES = {
     ),
     "matmul": Case(_gpu.Matmul(), op.matmul, [(64, 16), (16, 64)], np.matmul),
     "matmul_odd": Case(_gpu.Matmul(), op.matmul, [(65, 37), (37, 70)], np.matmul),
-    "matmul_turned": Case(
-        _gpu.Matmul(), _computed(_turned), [(40, 20), (33, 20)], _turned_product
+    "matmul_transposed": Case(
+        _gpu.Matmul(),
+        _computed(_matmul_transposed_b),
+        [(40, 20), (33, 20)],
+        _expected_matmul_transposed_b,
     ),
     "matmul_epilogue": Case(
         _gpu.Matmul(),
@@ -252,10 +267,16 @@ _CASES = {
 _SYMBOLIC = {
     "fallback": Case(_gpu.Fallback(), op.exp, [("n", 7)], np.exp),
     "gemv": Case(
-        _gpu.GEMV(), _computed(_turned), [(1, "n"), (30, "n")], _turned_product
+        _gpu.GEMV(),
+        _computed(_matmul_transposed_b),
+        [(1, "n"), (30, "n")],
+        _expected_matmul_transposed_b,
     ),
     "low_batch": Case(
-        _gpu.LowBatchGEMV(4), _computed(_turned), [("n", 64), (9, 64)], _turned_product
+        _gpu.LowBatchGEMV(4),
+        _computed(_matmul_transposed_b),
+        [("n", 64), (9, 64)],
+        _expected_matmul_transposed_b,
     ),
     "rows": Case(
         _gpu.Reduction(), lambda a: op.sum(a, -1), [(7, "n")], lambda a: a.sum(-1)
@@ -282,13 +303,16 @@ _CPU_CASES = {
     ),
     "softmax": Case(dl.cpu.Reduction(), op.nn.softmax, [(5, 30)], _softmax),
     "gemv": Case(
-        dl.cpu.GEMV(), _computed(_turned), [(1, 50), (10, 50)], _turned_product
+        dl.cpu.GEMV(),
+        _computed(_matmul_transposed_b),
+        [(1, 50), (10, 50)],
+        _expected_matmul_transposed_b,
     ),
 }
 
 
 def _scheduled(case: Case, target: Target) -> IRModule:
-    """The module, all programs of which the rule has taken."""
+    """The module with every PrimFunc scheduled by the rule of the case."""
     with target:
         module = dl.ApplyDefaultSchedule(case.rule)(case.module())
     programs = [f for _, f in module.functions_items() if isinstance(f, PrimFunc)]
@@ -296,10 +320,10 @@ def _scheduled(case: Case, target: Target) -> IRModule:
     return module
 
 
-def _check(case: Case, found: np.ndarray) -> None:
+def _check(case: Case, actual: np.ndarray) -> None:
     expected = case.expected(*case.arrays())
-    # Terms are added in another order.
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    # The order of summation differs.
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
 def _with_matmuls_slow(cases: Mapping[str, Case], kind: str = "") -> list[Any]:
@@ -313,48 +337,50 @@ def _with_matmuls_slow(cases: Mapping[str, Case], kind: str = "") -> list[Any]:
 @pytest.mark.parametrize(
     "case", [*_with_matmuls_slow(_CASES), *_with_matmuls_slow(_SYMBOLIC, "symbolic_")]
 )
-def test_threads_compute_what_the_program_says(case: Case) -> None:
+def test_gpu_schedules_match_numpy(case: Case) -> None:
     module = lower(_scheduled(case, _GPU), target="cuda:sm_90", to="loops")
 
-    (found,) = emulated(module, *case.arrays(), target="cuda:sm_90")
+    (actual,) = emulated(module, *case.arrays(), target="cuda:sm_90")
 
-    assert str(module).count('tir.rule = "Bound"') == str(module).count("tir.prim_func")
-    _check(case, found)
+    assert str(module).count('tir.rule = "ThreadBound"') == str(module).count(
+        "tir.prim_func"
+    )
+    _check(case, actual)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _CASES)
-def test_a_cpu_computes_the_same_step_by_step(name: str) -> None:
+def test_gpu_schedules_match_numpy_when_run_on_a_cpu(name: str) -> None:
     case = _CASES[name]
     built = tvm.compile(_scheduled(case, _GPU), target="llvm")
 
-    found = relax.VirtualMachine(built, tvm.cpu())["main"](*case.arrays())
+    actual = relax.VirtualMachine(built, tvm.cpu())["main"](*case.arrays())
 
-    _check(case, found.numpy())
+    _check(case, actual.numpy())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _CASES)
-def test_schedules_become_ptx(name: str) -> None:
+def test_gpu_schedules_compile_to_ptx(name: str) -> None:
     text = str(lower(_scheduled(_CASES[name], _GPU), target="cuda:sm_90", to="ptx"))
 
     assert ".visible .entry" in text
-    assert ".local" not in text  # what threads have for themselves is in registers
+    assert ".local" not in text  # thread-local buffers are in registers
 
 
 @pytest.mark.parametrize("name", _CPU_CASES)
-def test_rules_for_cpus_run_rows_in_parallel(name: str) -> None:
+def test_cpu_rules_parallelize_rows(name: str) -> None:
     case = _CPU_CASES[name]
     module = _scheduled(case, _CPU)
 
     built = tvm.compile(module, target="llvm")
 
     assert "T.parallel" in module.script()
-    found = relax.VirtualMachine(built, tvm.cpu())["main"](*case.arrays())
-    _check(case, found.numpy())
+    actual = relax.VirtualMachine(built, tvm.cpu())["main"](*case.arrays())
+    _check(case, actual.numpy())
 
 
-def test_the_programs_of_the_text_are_scheduled_as_it_prints_them() -> None:
+def test_schedules_of_the_tvm_tutorial_match_its_listings() -> None:
     rules = (_gpu.Matmul(), _gpu.GEMV(), _gpu.Reduction(), _gpu.GeneralReduction())
     legal = relax.transform.LegalizeOps()(exported())
 
@@ -365,15 +391,15 @@ def test_the_programs_of_the_text_are_scheduled_as_it_prints_them() -> None:
         ("matmul1", default_schedules.matmul),
         ("transpose1", default_schedules.transpose),
     ):
-        made = module[name].without_attr("global_symbol")
-        assert_structural_equal(made, printed.without_attr("global_symbol"), True)
+        scheduled = module[name].without_attr("global_symbol")
+        assert_structural_equal(scheduled, printed.without_attr("global_symbol"), True)
     script = module.script()
     assert "matmul_rf_local = T.alloc_buffer((T.int64(16), T.int64(1)" in script
     blocks = ("matmul_rf_init", "matmul_rf_update", "matmul", "T_transpose")
     assert all(f'T.block("{name}")' in script for name in blocks)
 
 
-def test_a_target_says_how_many_threads_there_are() -> None:
+def test_thread_block_size_comes_from_the_target() -> None:
     case = _CASES["fallback"]
     with Target("cuda -max_threads_per_block=64"):
         script = dl.ApplyDefaultSchedule(_gpu.Fallback())(case.module()).script()
@@ -381,12 +407,12 @@ def test_a_target_says_how_many_threads_there_are() -> None:
     assert 'T.thread_binding(T.int64(64), thread="threadIdx.x")' in script
 
 
-def test_the_first_rule_that_takes_a_program_schedules_it_once() -> None:
-    asked: list[str] = []
+def test_first_matching_rule_schedules_a_prim_func_once() -> None:
+    calls: list[str] = []
 
     @dl.ScheduleRule.from_callable("Nothing")
     def nothing(func: PrimFunc, target: Target, tunable: bool) -> None:
-        asked.append(f"{target.kind.name} {tunable}")
+        calls.append(f"{target.kind.name} {tunable}")
 
     @dl.ScheduleRule.from_callable("Unrolled")
     def unrolled(func: PrimFunc, target: Target, tunable: bool) -> list[Schedule]:
@@ -399,12 +425,12 @@ def test_the_first_rule_that_takes_a_program_schedules_it_once() -> None:
     module = apply(_CASES["fallback"].module())
     again = apply(module)
 
-    assert asked == ["cuda False"]
+    assert calls == ["cuda False"]
     assert "T.unroll" in module.script()
     assert again.script() == module.script()
 
 
-def test_rules_leave_alone_what_they_do_not_know() -> None:
+def test_rules_ignore_prim_funcs_that_do_not_match() -> None:
     module = _CASES["fallback"].module()
 
     with _CPU:
@@ -434,7 +460,7 @@ def test_blocks_are_normalized_and_inlined() -> None:
     assert [i.name for i in try_inline(schedule, infos)] == ["C"]
 
 
-def test_axes_of_one_point_go() -> None:
+def test_unit_axes_are_removed() -> None:
     a = te.placeholder((1, 1), name="A")
     b = te.compute((1, 1), lambda i, j: a[i, j] + 1.0, name="B")
 
@@ -452,5 +478,5 @@ def _row_of_three_steps() -> list[te.Tensor]:
 
 
 @pytest.mark.parametrize("program", [bound_programs.grid3, bound_programs.synchronized])
-def test_programs_with_threads_are_no_plain_nests(program: PrimFunc) -> None:
+def test_thread_bound_prim_funcs_are_not_normalized(program: PrimFunc) -> None:
     assert normalize_prim_func(Schedule(program)) is None

@@ -34,8 +34,8 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
-from docs import generate
-from relax_mlir.dialects import hooks, relax
+from docs import generate, package_map
+from relax_mlir.dialects import op_interface, relax
 from relax_mlir.tools import cli, opt
 
 ROOT = Path(__file__).parents[1]
@@ -221,8 +221,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("dialects", "models"):
         (work / name).symlink_to(ROOT / name)
     monkeypatch.chdir(work)
-    rules = {name: dict(versions) for name, versions in hooks._RULES.items()}
-    monkeypatch.setattr(hooks, "_RULES", rules)
+    rules = {name: dict(versions) for name, versions in op_interface._RULES.items()}
+    monkeypatch.setattr(op_interface, "_RULES", rules)
     monkeypatch.setattr(relax.Relax, "operations", list(relax.Relax.operations))
     loaded = set(sys.modules)
     yield tmp_path / "added"
@@ -266,22 +266,14 @@ def test_blocks_say_what_language_they_are_in() -> None:
     """Else they would not run."""
     languages = {b.language for page in PAGES for b in blocks(page.read_text())}
 
-    assert languages <= {*_RUN, "py", "text"}
+    assert languages <= {*_RUN, "mermaid", "py", "text"}
 
 
-def test_layers_are_those_that_are_checked() -> None:
-    """The list of layers in the text is that of the first contract."""
-    contracts = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    (checked,) = re.findall(
-        r'^name = "imports only go down"$.*?^layers = \[\n(.*?)^\]',
-        contracts,
-        re.MULTILINE | re.DOTALL,
-    )
-    absent = re.compile(r"\(\w+\)( \| )?|( \| )?\(\w+\)")  # layers that may be absent
-    layers = [absent.sub("", name) for name in re.findall(r'"(.*)"', checked)]
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+def test_map_of_the_packages_is_current() -> None:
+    """Run ``make docs`` after a change of packages or of imports between them."""
+    page = package_map.PAGE.read_text(encoding="utf-8")
 
-    assert "\n".join(layers) in page
+    assert page == package_map.page_with_map()
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ SHOWN = {
     "customize_pipeline": ["operators: 7", "cls.fused_matmul_add_relu"],
     "fuse_relay": ["%0 = fn(%p0: Tensor[(10, 20), float32])", "add(%p0, 1f)"],
     "rewrite_graphs": ["R.ewise_fma(x, y, y)", "def fused_dense_add1(", "T_matmul_NT"],
-    "run_with_libraries": ["parameters that are left: [x]"],
+    "run_with_libraries": ["remaining parameters: [x]"],
     "write_tensor_programs": ["numpy, loops and compiled code agree"],
 }
 

@@ -1,4 +1,4 @@
-"""Which rule writes each kernel, how, and why others do not."""
+"""Explanations of schedule rule selection."""
 
 import onnx
 import pytest
@@ -47,13 +47,13 @@ def test_rules_are_those_that_write_the_loops(network: IRModule) -> None:
     assert {k.name: k.choice.rule for k in told.kernels} == rules
 
 
-def test_the_rules_before_say_why_they_refuse(network: IRModule) -> None:
+def test_rejected_rules_have_reasons(network: IRModule) -> None:
     product, scores = relax_mlir.explain(network).kernels
 
     reasons = {r.rule: r.reason for r in scores.choice.refused}
-    assert reasons["Contraction"] == "its first statement is no sum"
-    assert reasons["Turned"] == "it has more than one statement"
-    assert "Contraction" not in {r.rule for r in product.choice.refused}
+    assert reasons["Gemm"] == "its first statement is not a sum reduction"
+    assert reasons["Transpose"] == "it has more than one statement"
+    assert "Gemm" not in {r.rule for r in product.choice.refused}
 
 
 def test_configurations_are_those_of_the_target(network: IRModule) -> None:
@@ -61,9 +61,9 @@ def test_configurations_are_those_of_the_target(network: IRModule) -> None:
 
     choice = product.choice
     assert choice.configuration == choice.configurations[0]
-    # Of 16 registers of 256 bits: one row of up to 6 vectors, or few of less.
-    assert "Contraction{rows=4, vectors=3, block_kb=512}" in choice.configurations
-    assert "Contraction{rows=5, vectors=3, block_kb=512}" not in choice.configurations
+    # With 16 registers of 256 bits.
+    assert "Gemm{rows=4, vectors=3, block_kb=512}" in choice.configurations
+    assert "Gemm{rows=5, vectors=3, block_kb=512}" not in choice.configurations
 
 
 def test_the_layout_of_the_text(network: IRModule) -> None:
@@ -72,10 +72,12 @@ def test_the_layout_of_the_text(network: IRModule) -> None:
     head, nodes, written, *refused = product.splitlines()
     assert head == "matmul, 2 times"
     assert nodes == "  nodes: first, second"
-    assert written.startswith("  written by Contraction{rows=")
+    assert written.startswith("  written by Gemm{rows=")
     assert written.endswith(" configurations")
     assert all(line.startswith("  not ") for line in refused)
-    assert "  not Contraction: its first statement is no sum" in scores.splitlines()
+    assert (
+        "  not Gemm: its first statement is not a sum reduction" in scores.splitlines()
+    )
 
 
 def test_many_nodes_are_counted() -> None:
@@ -96,12 +98,14 @@ def test_a_model_in_stages_is_refused() -> None:
         g (float[4] x) => (int64[1, m] i) { i = NonZero (x) }
     """)
 
-    with pytest.raises(UnsupportedError, match="expected one that is machine code"):
+    with pytest.raises(
+        UnsupportedError, match="expected one that is compiled ahead of time"
+    ):
         relax_mlir.explain(model.SerializeToString())
 
 
 def test_a_module_that_has_its_loops_is_refused(network: IRModule) -> None:
     lowered = relax_mlir.lower(network, to="loops")
 
-    with pytest.raises(RelaxError, match="its kernels have loops already"):
+    with pytest.raises(RelaxError, match="its kernels are scheduled already"):
         relax_mlir.explain(lowered)

@@ -1,4 +1,4 @@
-"""Kernels between guard pages: what is out of bounds, or never written, is found."""
+"""Guarded execution: detects out-of-bounds accesses and uninitialised results."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def _program(body: str) -> str:
     return f"""
 module attributes {{relax.signature = "{signature}"}} {{
   func.func @k(%x: {_TYPE}, %w: {_TYPE}, %t: {_TYPE}, %y: {_TYPE})
-      attributes {{tir.prim_func, tir.num_outputs = 2 : i64, tir.rule = "Rows"}} {{
+      attributes {{tir.prim_func, tir.num_outputs = 2 : i64, tir.rule = "RowWise"}} {{
     %zero = arith.constant 0.0 : f32
     %none = arith.constant dense<0.0> : vector<4xf32>
     %c0 = arith.constant 0 : index
@@ -119,7 +119,7 @@ def test_access_out_of_bounds_names_kernel_and_buffer(
 
     with pytest.raises(
         OutOfBoundsError,
-        match=rf"^kernel `k` \(Rows\): {access} {where} {_KINDS[buffer]}$",
+        match=rf"^kernel `k` \(RowWise\): {access} {where} {_KINDS[buffer]}$",
     ):
         model(X)
 

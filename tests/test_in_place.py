@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relax_mlir
-from relax_mlir import reference
-from relax_mlir.module import IRModule
+from relax_mlir.compiler import reference
+from relax_mlir.ir.module import IRModule
 from relax_mlir.testing import assert_same_numbers
 from tests.frontends.differential import parse
 

@@ -89,8 +89,8 @@ _CALLS = {
         huge = lambda: made(*HUGE)
     """,
     "host program": """
-        from relax_mlir.relax.vm import build
-        from relax_mlir.script import from_source
+        from relax_mlir.tvm.relax.vm import build
+        from relax_mlir.tvm.script import from_source
         made = build(from_source('''
         @R.function
         def main(x: R.Tensor(("n", 1), "float32"), w: R.Tensor((1, "m"), "float32")):
@@ -168,7 +168,7 @@ def test_work_of_every_kind_is_interrupted(name: str) -> None:
         """,
         "while": """
             from relax_mlir import tvm
-            from relax_mlir.script import from_source
+            from relax_mlir.tvm.script import from_source
             made = tvm.build(from_source('''
             @T.prim_func
             def main(x: T.Buffer((2,), "int32"), y: T.Buffer((1,), "int32")):

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from relax_mlir.pipeline.catalog import list_passes
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 from tests import mutants
 
 

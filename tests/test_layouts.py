@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir import compile, import_onnx, reference
-from relax_mlir.compiler import target_of
+from relax_mlir import compile, import_onnx
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.targets import Target
 from relax_mlir.testing import assert_same_numbers
@@ -445,7 +446,7 @@ def test_products_in_vectors_of_any_width(
 
 def _of_width(bits: int) -> Target:
     """This machine, if it had vectors of a width; the code generator splits wider ones."""
-    return replace(target_of("cpu"), vector_bits=bits, byte_dots=False)
+    return replace(target_of("cpu"), vector_bits=bits, has_int8_dot=False)
 
 
 def test_weights_are_kept_once() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 import relax_mlir
 from relax_mlir.errors import IRError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.targets import LEVELS
 
 _TEXT = """

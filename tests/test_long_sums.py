@@ -1,4 +1,4 @@
-"""Long sums are taken in blocks: their error does not grow with their length."""
+"""Blocked summation: the error of a sum does not grow with its length."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from relax_mlir import compile, import_onnx
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
 
-# Of the result, whose terms are all positive, so that roundings do not cancel.
+# Relative bound; all terms are positive, so that rounding errors do not cancel.
 _BOUND = 5e-7
 _LENGTH = 1 << 20
 
@@ -84,13 +84,13 @@ MATMULS = [
 
 
 @pytest.mark.parametrize(("m", "k", "n"), MATMULS)
-@pytest.mark.parametrize("is_open", [False, True])
-def test_matmul_of_a_long_sum(m: int, k: int, n: int, is_open: bool) -> None:
-    sizes = ("m", "k", "n") if is_open else (m, k, n)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_matmul_of_large_k(m: int, k: int, n: int, is_dynamic: bool) -> None:
+    sizes = ("m", "k", "n") if is_dynamic else (m, k, n)
     text = "g (float[{0}, {1}] x, float[{1}, {2}] w) => (float[{0}, {2}] y) {{ y = MatMul (x, w) }}"
     x, w = positive(m, k), positive(k, n)
 
     (y,) = compiled(text.format(*sizes))(x, w)
 
-    # Blocks are of 512 terms at least.
+    # Blocks have at least 512 terms.
     assert_exact(y, exact(x) @ exact(w), 1.5e-6)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.runtime import llvm_c
-from relax_mlir.runtime.masked_stores import as_scalar_stores
-from relax_mlir.script import from_source
+from relax_mlir.codegen import llvm_c
+from relax_mlir.codegen.masked_stores import scalarize_truncated_masked_stores
+from relax_mlir.tvm.script import from_source
 from tests.differential.check import TARGETS, guarded
 
 _SIZES = (1, 3, 9, 17, 33, 65)
@@ -74,7 +74,7 @@ def test_stores_that_become_stores_of_elements(
     value: str, mask: str, stored: int | None
 ) -> None:
     with llvm_c.parsed(_STORE.replace("VALUE", value).replace("MASK", mask)) as code:
-        as_scalar_stores(code)
+        scalarize_truncated_masked_stores(code)
 
         assert not llvm_c.llvm().LLVMVerifyModule(code, 2, byref(c_void_p()))
         opcodes = _opcodes(code)

@@ -1,4 +1,4 @@
-"""A file that was compiled before is loaded, and only if nothing about it has changed."""
+"""The model cache: hits, and invalidation by every input of the compilation."""
 
 import os
 import shutil
@@ -12,12 +12,12 @@ import onnx
 import pytest
 
 import relax_mlir
-from relax_mlir import any_compilation
-from relax_mlir.dialects import hooks
+from relax_mlir.codegen.object_cache import ObjectCache
+from relax_mlir.compiler import dispatch
+from relax_mlir.dialects import op_interface
 from relax_mlir.runtime import cuda
 from relax_mlir.runtime.cuda import devices
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.object_cache import ObjectCache
 from tests.frontends.differential import parse
 
 _TEXT = """g (float[2, 8] x) => (float[2, 3] y)
@@ -40,13 +40,13 @@ def path(tmp_path: Path) -> Path:
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What was compiled, and not found."""
     found: list[object] = []
-    real = any_compilation.compile_whatever
+    real = dispatch.compile_module
 
     def count(mod: object, *args: object) -> object:
         found.append(mod)
         return real(mod, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(any_compilation, "compile_whatever", count)
+    monkeypatch.setattr(dispatch, "compile_module", count)
     return found
 
 
@@ -218,8 +218,10 @@ def test_rules_of_others_decide_too(
     path: Path, tmp_path: Path, compiled: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     relax_mlir.compile(path, cache=tmp_path)
-    monkeypatch.setattr(hooks, "_RULES", {k: dict(v) for k, v in hooks._RULES.items()})
-    hooks.onnx_rule("mine::Square", since=1)(lambda node: node.inputs[0])
+    monkeypatch.setattr(
+        op_interface, "_RULES", {k: dict(v) for k, v in op_interface._RULES.items()}
+    )
+    op_interface.onnx_rule("mine::Square", since=1)(lambda node: node.inputs[0])
     relax_mlir.compile(path, cache=tmp_path)
 
     assert len(compiled) == 2
@@ -228,17 +230,17 @@ def test_rules_of_others_decide_too(
 def test_a_file_that_changes_meanwhile_is_not_kept(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, real = path.read_bytes(), any_compilation.compile_whatever
+    first, real = path.read_bytes(), dispatch.compile_module
 
     def changed(mod: object, *args: object) -> object:
         path.write_bytes(model(first=100.0).SerializeToString())
         return real(mod, *args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(any_compilation, "compile_whatever", changed)
+    monkeypatch.setattr(dispatch, "compile_module", changed)
     relax_mlir.compile(path, cache=tmp_path)
 
     assert not list(tmp_path.glob("*.rxm"))
-    monkeypatch.setattr(any_compilation, "compile_whatever", real)
+    monkeypatch.setattr(dispatch, "compile_module", real)
     path.write_bytes(first)
     assert run(relax_mlir.compile(path, cache=tmp_path))[1, 0] == product(1)
 

@@ -161,8 +161,8 @@ def test_the_command_prints_a_line_for_each_module() -> None:
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        mutants.main(["dialects.interval"])
+        mutants.main(["symbolic.interval"])
 
     message = capsys.readouterr().err
-    assert "no pass or analysis `dialects.interval`" in message
-    assert "`dialects.intervals`" in message
+    assert "no pass or analysis `symbolic.interval`" in message
+    assert "`symbolic.intervals`" in message

@@ -1,4 +1,4 @@
-"""The native runtime under compiled programs: arguments, threads, packed functions."""
+"""The native runtime of compiled programs: arguments, threads, packed functions."""
 
 import gc
 import os
@@ -13,7 +13,8 @@ import pytest
 import tvm_ffi
 from mlir import ir
 
-from relax_mlir.runtime import cpu, objects
+from relax_mlir.codegen import object_code
+from relax_mlir.runtime import cpu
 
 # main: y[i] = exp(x[i]) for i < sizes[0], in tiles of 16 on the pool. shapes: a size
 # derived from the symbol, which nothing but the arena uses.
@@ -119,12 +120,12 @@ VAST_EXP = EXP.replace(
 
 
 def load(source: str, *symbols: str) -> tuple[tvm_ffi.Module, dict[str, int]]:
-    triple, processor, features = objects.host_cpu()
+    triple, processor, features = object_code.host_cpu()
     with ir.Context(), ir.Location.unknown():
-        data = objects.compile_object(
+        data = object_code.compile_object(
             ir.Module.parse(source), triple=triple, cpu=processor, features=features
         )
-    return objects.load_objects([data], symbols)
+    return object_code.load_objects([data], symbols)
 
 
 def make_exp(threads: int = 1, source: str = EXP) -> tvm_ffi.Function:

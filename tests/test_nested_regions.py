@@ -7,11 +7,17 @@ import pytest
 from mlir import ir
 
 from relax_mlir import IRModule, compile, opt
+from relax_mlir.analysis.op_pattern import OpPatternKind, op_pattern_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.kinds import Kind, kind_of
-from relax_mlir.script import from_source
-from relax_mlir.tir import Schedule
-from relax_mlir.traversal import named, only_store, own_operations, values_read, walk
+from relax_mlir.ir.traversal import (
+    only_store,
+    operations_named,
+    own_operations,
+    values_read,
+    walk,
+)
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir import Schedule
 from tests.lint_traversal import bare_accesses, violations
 
 
@@ -150,9 +156,13 @@ def test_a_conditional_store_is_no_map() -> None:
     guarded = program(_TRANSPOSED + f"scf.if %c {{ {_STORE} }}")
     both = program(_TRANSPOSED + _STORE + f"scf.if %c {{ {_STORE} }}")
 
-    kinds = [kind_of(m.func_op("f")) for m in (plain, guarded, both)]
+    kinds = [op_pattern_of(m.func_op("f")) for m in (plain, guarded, both)]
 
-    assert kinds == [Kind.INJECTIVE, Kind.OPAQUE, Kind.OPAQUE]
+    assert kinds == [
+        OpPatternKind.INJECTIVE,
+        OpPatternKind.OPAQUE,
+        OpPatternKind.OPAQUE,
+    ]
 
 
 def test_the_only_store_is_unconditional() -> None:
@@ -160,20 +170,20 @@ def test_the_only_store_is_unconditional() -> None:
     guarded = program(_TRANSPOSED + f"scf.if %c {{ {_STORE} }}")
 
     bodies = [
-        named(m.mlir.operation, "tir.block")[0].regions[1].blocks[0]
+        operations_named(m.mlir.operation, "tir.block")[0].regions[1].blocks[0]
         for m in (plain, guarded)
     ]
 
     assert only_store(bodies[0]) is not None
     assert only_store(bodies[1]) is None
-    assert len(named(bodies[1], "memref.store")) == 1
+    assert len(operations_named(bodies[1], "memref.store")) == 1
 
 
 def test_values_that_a_region_captures_are_read() -> None:
     module = program(_TRANSPOSED + f"scf.if %c {{ {_STORE} }}")
-    (branch,) = named(module.mlir.operation, "scf.if")
+    (branch,) = operations_named(module.mlir.operation, "scf.if")
     load, condition = (
-        named(module.mlir.operation, name)[0].operation.results[0]
+        operations_named(module.mlir.operation, name)[0].operation.results[0]
         for name in ("memref.load", "arith.cmpi")
     )
 
@@ -226,7 +236,7 @@ def test_a_branch_that_reads_elsewhere_is_no_part_of_a_transpose() -> None:
 
 
 _STORES_BEHIND_A_BRANCH = """
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 @T.prim_func
 def main(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
@@ -253,7 +263,7 @@ def test_a_block_with_a_store_behind_a_branch_is_not_inlined() -> None:
 
 def test_walk_visits_branches_and_own_operations_do_not() -> None:
     module = program(_TRANSPOSED + f"scf.if %c {{ {_STORE} }}")
-    (block,) = named(module.mlir.operation, "tir.block")
+    (block,) = operations_named(module.mlir.operation, "tir.block")
     body = block.regions[1].blocks[0]
 
     names = [op.operation.name for op in walk(body)]

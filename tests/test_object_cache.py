@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: found again, and never trusted when anything is off."""
+"""The on-disk object cache: hits, corrupt entries, permissions, eviction."""
 
 import os
 from collections.abc import Callable
@@ -10,9 +10,9 @@ import pytest
 
 import relax_mlir
 from models import fashion_mlp
+from relax_mlir.codegen import object_code
+from relax_mlir.codegen.object_cache import ObjectCache, cache_limit_bytes
 from relax_mlir.errors import RelaxError
-from relax_mlir.runtime import objects
-from relax_mlir.runtime.object_cache import ObjectCache, cache_limit_bytes
 
 
 def test_an_entry_is_found_again(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def damaged(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def swap(path: Path) -> None:
-    """Put a whole and valid entry under another's name."""
+    """Put a valid entry under the name of another one."""
     other = path.with_name("b.o")
     ObjectCache(path.parent).store("b", b"other code")
     other.replace(path)
@@ -49,7 +49,7 @@ def swap(path: Path) -> None:
         swap,
     ],
 )
-def test_what_is_not_this_entry_counts_as_absent(
+def test_invalid_entries_are_ignored(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     cache = ObjectCache(tmp_path)
@@ -58,7 +58,7 @@ def test_what_is_not_this_entry_counts_as_absent(
     assert cache.load("a") is None
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
+def test_a_read_only_folder_stores_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     cache = ObjectCache(tmp_path / "file")
     cache.store("a", b"code")
@@ -66,7 +66,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
 
 
 def key(number: int, end: str = "") -> str:
-    """A name like those that the compiler gives."""
+    """A key like those of the compiler."""
     return f"{number:0{64 - len(end)}x}{end}"
 
 
@@ -74,7 +74,7 @@ BODY_BYTES = 1000 - 122  # of an entry whose key has 64 digits
 
 
 def fill(folder: Path, count: int) -> None:
-    """Entries of 1,000 bytes, of which number 0 is the oldest."""
+    """Create entries of 1,000 bytes; number 0 is the oldest."""
     for number in range(count):
         ObjectCache(folder, 1 << 30).store(key(number), b"x" * BODY_BYTES)
         path = folder / f"{key(number)}.o"
@@ -86,7 +86,7 @@ def kept(folder: Path) -> list[int]:
     return sorted(int(path.stem, 16) for path in folder.glob("*.o"))
 
 
-def test_what_was_not_used_for_longest_goes_when_it_is_too_much(tmp_path: Path) -> None:
+def test_least_recently_used_entries_are_evicted(tmp_path: Path) -> None:
     fill(tmp_path, 8)
     cache = ObjectCache(tmp_path, 8000)
     assert cache.load(key(1)) is not None  # now it was used last
@@ -97,7 +97,7 @@ def test_what_was_not_used_for_longest_goes_when_it_is_too_much(tmp_path: Path) 
     assert cache.size().size_bytes == 6000
 
 
-def test_nothing_goes_before_it_is_too_much(tmp_path: Path) -> None:
+def test_nothing_is_evicted_below_the_limit(tmp_path: Path) -> None:
     fill(tmp_path, 7)
 
     ObjectCache(tmp_path, 8000).store(key(8), b"x" * BODY_BYTES)
@@ -105,7 +105,7 @@ def test_nothing_goes_before_it_is_too_much(tmp_path: Path) -> None:
     assert kept(tmp_path) == [0, 1, 2, 3, 4, 5, 6, 8]
 
 
-def test_small_kernels_are_looked_through_now_and_then(tmp_path: Path) -> None:
+def test_small_stores_check_the_size_now_and_then(tmp_path: Path) -> None:
     fill(tmp_path, 4)
     cache = ObjectCache(tmp_path, 3200)
 
@@ -115,7 +115,7 @@ def test_small_kernels_are_looked_through_now_and_then(tmp_path: Path) -> None:
     assert cache.size().size_bytes <= 2400
 
 
-def test_models_go_too(tmp_path: Path) -> None:
+def test_models_are_evicted_too(tmp_path: Path) -> None:
     def write(file: BinaryIO) -> None:
         file.write(b"x" * 4000)
 
@@ -127,7 +127,7 @@ def test_models_go_too(tmp_path: Path) -> None:
     assert cache.size().size_bytes <= (1 << 20) + 256 * 4000
 
 
-def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_other_files_are_not_removed(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     for name in ("mine.o", f"{key(7)}.obj", f"{key(8)}.o.bak"):
         (tmp_path / name).write_bytes(b"x" * 4000)
@@ -139,7 +139,7 @@ def test_what_is_not_ours_stays(tmp_path: Path) -> None:
     )
 
 
-def test_clearing_removes_all_entries_and_tells_what_they_were(tmp_path: Path) -> None:
+def test_clearing_removes_and_counts_all_entries(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     (tmp_path / "mine.o").write_text("mine")
 
@@ -149,14 +149,14 @@ def test_clearing_removes_all_entries_and_tells_what_they_were(tmp_path: Path) -
     assert [p.name for p in tmp_path.iterdir()] == ["mine.o"]
 
 
-def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+def test_a_missing_folder_is_empty(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path / "none")
     assert cache.size() == cache.clear()
     assert cache.size().kernels == 0
     assert not (tmp_path / "none").exists()
 
 
-def test_the_environment_says_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELAX_MLIR_CACHE_BYTES", raising=False)
     assert cache_limit_bytes() == 1 << 32
     monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", "5000")
@@ -165,7 +165,7 @@ def test_the_environment_says_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("text", ["1G", "-1", "1e9", "\u00b2"])
-def test_other_limits_than_bytes_are_refused(
+def test_invalid_limits_are_rejected(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", text)
@@ -179,7 +179,7 @@ def test_a_second_compile_builds_nothing(
 ) -> None:
     images = fashion_mlp.inputs(batch=3)["x"]
     first = relax_mlir.compile(fashion_mlp.path(), cache=tmp_path)
-    monkeypatch.setattr(objects, "compile_object", None)
+    monkeypatch.setattr(object_code, "compile_object", None)
     again = relax_mlir.compile(fashion_mlp.path(), cache=tmp_path)
     np.testing.assert_array_equal(again(images)[0], first(images)[0])
 

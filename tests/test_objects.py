@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from mlir import ir
 
+from relax_mlir.codegen import object_code
 from relax_mlir.errors import CompileError
-from relax_mlir.runtime import objects
 
 DOUBLE = """
 llvm.func @double(%x: f32) -> f32 {
@@ -30,7 +30,7 @@ X86: dict[str, Any] = {
     "features": "",
 }
 HOST: dict[str, Any] = dict(
-    zip(("triple", "cpu", "features"), objects.host_cpu(), strict=True)
+    zip(("triple", "cpu", "features"), object_code.host_cpu(), strict=True)
 )
 
 
@@ -39,12 +39,12 @@ def compile_text(source: str, **options: Any) -> bytes:
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         module = ir.Module.parse(source)
-        return objects.compile_object(module, **{**HOST, **options})
+        return object_code.compile_object(module, **{**HOST, **options})
 
 
 def function_of(data: bytes, symbol: str) -> Callable[[float], float]:
     """A function of one float, which keeps its code alive."""
-    library, address = objects.load_objects([data], [symbol])
+    library, address = object_code.load_objects([data], [symbol])
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address[symbol])
     function.library = library  # pyright: ignore[reportAttributeAccessIssue]
     return function
@@ -80,7 +80,7 @@ def test_assembly_shows_the_code() -> None:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(DOUBLE)
 
-        assert "addss\t%xmm0, %xmm0" in objects.assembly(module, **X86)
+        assert "addss\t%xmm0, %xmm0" in object_code.assembly(module, **X86)
 
 
 def test_assembly_of_a_gpu_is_ptx() -> None:
@@ -92,7 +92,7 @@ def test_assembly_of_a_gpu_is_ptx() -> None:
               llvm.return
             }"""
         )
-        text = objects.assembly(
+        text = object_code.assembly(
             module, triple="nvptx64-nvidia-cuda", cpu="sm_90", features=""
         )
 
@@ -131,8 +131,8 @@ def test_passes_and_level_change_the_code() -> None:
     }"""
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(loop)
-        as_written = objects.assembly(module, **X86, passes="verify")
-        optimized = objects.assembly(module, **X86)
+        as_written = object_code.assembly(module, **X86, passes="verify")
+        optimized = object_code.assembly(module, **X86)
 
     assert "jl" in as_written
     assert "jl" not in optimized  # the loop became arithmetic
@@ -232,7 +232,7 @@ def test_invalid_module_is_an_error() -> None:
         next(iter(module.body.operations)).regions[0].blocks[0].operations[0].erase()
 
         with pytest.raises(CompileError, match="terminator"):
-            objects.compile_object(module, **X86)
+            object_code.compile_object(module, **X86)
 
 
 @pytest.mark.parametrize(
@@ -273,11 +273,11 @@ def test_missing_symbols_are_named(capfd: pytest.CaptureFixture[str]) -> None:
     )
 
     with pytest.raises(
-        CompileError, match="no library defines: `absent_one`, `absent_two`"
+        CompileError, match="undefined functions: `absent_one`, `absent_two`"
     ):
-        objects.load_objects([data], ["f"])
+        object_code.load_objects([data], ["f"])
     with pytest.raises(CompileError, match="no object defines `g`"):
-        objects.load_objects([data], ["g"])
+        object_code.load_objects([data], ["g"])
     assert capfd.readouterr().err == ""
 
 
@@ -292,13 +292,15 @@ def test_objects_see_each_other_but_not_another_load() -> None:
         }"""
     )
 
-    library, address = objects.load_objects([caller, callee], ["quadruple", "double"])
+    library, address = object_code.load_objects(
+        [caller, callee], ["quadruple", "double"]
+    )
     quadruple = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address["quadruple"])
 
     assert quadruple(1.5) == 6.0
     assert address["double"] != address["quadruple"]
     with pytest.raises(CompileError, match="`double`"):
-        objects.load_objects([caller], ["quadruple"])
+        object_code.load_objects([caller], ["quadruple"])
     del library
 
 
@@ -308,14 +310,14 @@ def test_damaged_and_foreign_objects_are_errors() -> None:
     arm = {"triple": "aarch64-unknown-linux-gnu", "cpu": "", "features": ""}
 
     for broken in (data[:300], data[:16], b"\x7fELF", b"garbage", b""):
-        with pytest.raises(CompileError, match=r"damaged|not recognized"):
-            objects.load_objects([broken], ["double"])
+        with pytest.raises(CompileError, match=r"corrupt|not recognized"):
+            object_code.load_objects([broken], ["double"])
     with pytest.raises(CompileError, match="duplicate definition of symbol 'double'"):
-        objects.load_objects([data, data], ["double"])
+        object_code.load_objects([data, data], ["double"])
     with pytest.raises(CompileError, match="for another machine"):
-        objects.load_objects([compile_text(DOUBLE, **arm)], ["double"])
+        object_code.load_objects([compile_text(DOUBLE, **arm)], ["double"])
     with pytest.raises(ValueError, match="`a b`: not a symbol"):
-        objects.address_object(["a b"], **HOST)
+        object_code.address_object(["a b"], **HOST)
 
 
 def test_threads_compile_at_once() -> None:
@@ -332,9 +334,9 @@ def test_threads_compile_at_once() -> None:
 
     def work(number: int) -> None:
         for _ in range(10):
-            results[number] = objects.compile_object(good[number], **HOST)
+            results[number] = object_code.compile_object(good[number], **HOST)
             with pytest.raises(CompileError) as error:
-                objects.compile_object(bad[number], **HOST)
+                object_code.compile_object(bad[number], **HOST)
             assert str(error.value).count("arith.addi") == 1
         results[number] = len(str(results[number]))
 
@@ -358,11 +360,11 @@ def test_compiling_frees_what_it_makes() -> None:
 
         def work(count: int) -> None:
             for _ in range(count):
-                objects.compile_object(module, **HOST)
+                object_code.compile_object(module, **HOST)
                 with pytest.raises(CompileError):
-                    objects.compile_object(wrong, **HOST)
+                    object_code.compile_object(wrong, **HOST)
                 with pytest.raises(CompileError):
-                    objects.compile_object(module, **HOST, passes="nope")
+                    object_code.compile_object(module, **HOST, passes="nope")
 
         work(200)  # pools of LLVM fill up first
         before = resident_kib()
@@ -378,7 +380,7 @@ def test_unloading_frees_code() -> None:
 
     def work(count: int) -> None:
         for _ in range(count):
-            objects.load_objects([data], ["double"])
+            object_code.load_objects([data], ["double"])
 
     work(200)
     before = resident_kib()
@@ -392,10 +394,10 @@ def test_python_runs_while_code_is_made() -> None:
     functions = "".join(DOUBLE.replace("@double", f"@double{i}") for i in range(1500))
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse(functions)
-    objects.compile_object(module, **HOST)
+    object_code.compile_object(module, **HOST)
 
     thread = threading.Thread(
-        target=objects.compile_object, args=(module,), kwargs=HOST
+        target=object_code.compile_object, args=(module,), kwargs=HOST
     )
     start = now = time.perf_counter()
     longest = 0.0
@@ -409,15 +411,15 @@ def test_python_runs_while_code_is_made() -> None:
 @pytest.mark.slow
 def test_loading_needs_neither_mlir_nor_llvm(tmp_path: Path) -> None:
     data = compile_text(DOUBLE)
-    addresses = objects.address_object(["double"], **HOST)
+    addresses = object_code.address_object(["double"], **HOST)
     (tmp_path / "code.o").write_bytes(data)
     (tmp_path / "addresses.o").write_bytes(addresses)
     script = """
 import ctypes, sys
 from pathlib import Path
-from relax_mlir.runtime import llvm_c, objects
+from relax_mlir.codegen import llvm_c, object_code
 read = lambda name: Path(sys.argv[1], name).read_bytes()
-library, address = objects.load_objects(
+library, address = object_code.load_objects(
     [read("code.o")], ["double"], addresses=read("addresses.o"))
 print(ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address["double"])(4.0))
 assert llvm_c.llvm.cache_info().currsize == llvm_c.mlir.cache_info().currsize == 0

@@ -29,7 +29,7 @@ DYING = '''
 import os
 from dataclasses import dataclass
 
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 
 
 @dataclass(frozen=True)

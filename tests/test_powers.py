@@ -1,11 +1,11 @@
-"""Powers of the vector library: of any exponent, of integers, of special values."""
+"""Vector math powers: general, integer and special values."""
 
 import re
 
 import numpy as np
 import pytest
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import opt
 from tests.test_vector_math import (
     INF,
@@ -22,7 +22,7 @@ from tests.test_vector_math import (
 
 
 def power_arguments() -> tuple[np.ndarray, np.ndarray]:
-    """Any floats; bases near 1; whole exponents; results of every size."""
+    """All floats; bases near 1; integral exponents; results of all magnitudes."""
     rng = np.random.default_rng(1)
     count = 2**15
     any_bits = rng.integers(0, 2**32, (2, count), np.uint32).view(np.float32)
@@ -85,7 +85,7 @@ def test_floats_to_an_integer_power(bits: int, lanes: int) -> None:
     x = (near_one * rng.choice([-1, 1], n.size)).astype(np.float32)
     x[:7], x[7:14] = 1 - 2**-24, (0, -0.0, INF, -INF, NAN, 1, -1)
 
-    # Whether n is odd is lost in a double.
+    # The parity of n is lost in f64.
     sign = np.where(n % 2 == 1, np.sign(x) + (x == 0), 1)
     exact = in_double("powf", np.abs(x), n) * np.where(np.isnan(sign), 1, sign)
     exact[np.signbit(x) & (x == 0) & (n % 2 == 1)] *= -1

@@ -1,4 +1,4 @@
-"""``compile(..., precision=...)``: products of bf16, weights of f16, sums of f32."""
+"""``compile(..., precision=...)``: bf16 operands, f16 weights, f32 accumulation."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,38 +10,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir import compile, import_onnx, load, lower
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.errors import RelaxError
-from relax_mlir.module import IRModule
-from relax_mlir.relax.vm import StagedModel
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.targets import Target
+from relax_mlir.tvm.relax.vm import JITModel
 from tests.frontends.differential import parse
-from tests.products import assert_close, convolved, drawn, product, rounded
+from tests.products import assert_close, convolved, drawn, matmul, rounded
 
 _HOST = target_of("cpu")
 _BF16 = ml_dtypes.bfloat16
 
-needs_dots = pytest.mark.skipif(not _HOST.bf16_dots, reason="no dots of bf16")
+needs_dots = pytest.mark.skipif(not _HOST.has_bf16_dot, reason="no bf16 dot products")
 _few = settings(max_examples=8)
 
 
 SHAPES = [
     pytest.param(40, 64, 48, id="tiles"),
-    pytest.param(1, 33, 70, id="one row, an odd number of terms"),
-    pytest.param(5, 17, 9, id="columns that fill no vector"),
-    pytest.param(67, 130, 130, id="copied columns"),
+    pytest.param(1, 33, 70, id="one row, odd K"),
+    pytest.param(5, 17, 9, id="a partial vector of columns"),
+    pytest.param(67, 130, 130, id="packed panels"),
 ]
 
 
 @needs_dots
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 @pytest.mark.parametrize("is_constant", [True, False])
-def test_factors_are_rounded_once_and_sums_are_exact(
+def test_operands_are_rounded_once_and_sums_are_exact(
     m: int, k: int, n: int, is_constant: bool
 ) -> None:
     x, w = drawn(m, k), drawn(k, n)
-    module = product(m, k, n, w if is_constant else None)
+    module = matmul(m, k, n, w if is_constant else None)
 
     made = compile(module, precision="bf16", cache=False)
     (y,) = made(*([x] if is_constant else [x, w]))
@@ -54,14 +54,16 @@ def test_factors_are_rounded_once_and_sums_are_exact(
 @needs_dots
 @settings(max_examples=40)
 @given(st.tuples(*[st.integers(1, 80)] * 3), st.booleans(), st.sampled_from([(), (3,)]))
-def test_many_products(
-    sizes: tuple[int, int, int], is_turned: bool, batch: tuple[int, ...]
+def test_random_matmuls(
+    sizes: tuple[int, int, int], is_transposed: bool, batch: tuple[int, ...]
 ) -> None:
     m, k, n = sizes
     m, k = m + 4, k + 15  # fewer rows, and shorter sums, are not rounded
-    given_ = (*batch, n, k) if is_turned else (*batch, k, n)
+    given_ = (*batch, n, k) if is_transposed else (*batch, k, n)
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
-    turn = f"t = Transpose <perm = {order}> (w)" if is_turned else "t = Identity (w)"
+    turn = (
+        f"t = Transpose <perm = {order}> (w)" if is_transposed else "t = Identity (w)"
+    )
     text = f"""g (float{[*batch, m, k]} x, float{list(given_)} w)
         => (float{[*batch, m, n]} y) {{ {turn}
         y = MatMul (x, t) }}"""
@@ -71,7 +73,7 @@ def test_many_products(
         x, w
     )
 
-    columns = rounded(w).transpose(order) if is_turned else rounded(w)
+    columns = rounded(w).transpose(order) if is_transposed else rounded(w)
     assert_close(y, rounded(x) @ columns)
 
 
@@ -102,7 +104,7 @@ def test_convolutions(
 
 
 @needs_dots
-def test_convolutions_at_points_read_and_write_narrow_numbers() -> None:
+def test_winograd_reads_and_writes_bf16() -> None:
     text = """g (float[1, 32, 64, 64] x) => (float[a, b, c, d] y) {
         r = Relu (x)
         s = Conv <pads = [1, 1, 1, 1]> (r, w)
@@ -119,7 +121,7 @@ def test_convolutions_at_points_read_and_write_narrow_numbers() -> None:
     assert "Winograd" in [k.rule for k in made.kernels]
     first = rounded(np.maximum(convolved(rounded(np.maximum(x, 0)), rounded(w)), 0))
     scale = float(np.abs(y).max())
-    # Numbers between two roundings may go either way.
+    # Ties between two roundings may go either way.
     expected = convolved(first, rounded(w))
     np.testing.assert_allclose(y, expected, atol=4e-3 * scale, rtol=0)
     assert float(np.abs(y - expected).mean()) < 1e-4 * scale
@@ -128,16 +130,16 @@ def test_convolutions_at_points_read_and_write_narrow_numbers() -> None:
 def test_weights_of_f16_are_multiplied_in_f32() -> None:
     x, w = drawn(6, 70), drawn(70, 50)
 
-    (y,) = compile(product(6, 70, 50, w), precision="f16", cache=False)(x)
+    (y,) = compile(matmul(6, 70, 50, w), precision="f16", cache=False)(x)
 
     assert_close(y, x @ rounded(w, "f16"))
 
 
-def test_a_machine_without_dots_rounds_weights_alone() -> None:
+def test_cpus_without_bf16_dot_products_round_weights_only() -> None:
     x, w = drawn(6, 70), drawn(70, 50)
-    target = replace(_HOST, bf16_dots=False)
+    target = replace(_HOST, has_bf16_dot=False)
 
-    (y,) = compile(product(6, 70, 50, w), target, precision="bf16", cache=False)(x)
+    (y,) = compile(matmul(6, 70, 50, w), target, precision="bf16", cache=False)(x)
 
     assert_close(y, x @ rounded(w))
 
@@ -146,27 +148,27 @@ def test_weights_that_f16_cannot_hold_stay_wide() -> None:
     w = np.eye(16, dtype=np.float32)
     w[0, 0] = 1e5
 
-    made = compile(product(2, 16, 16, w), precision="f16", cache=False)
+    made = compile(matmul(2, 16, 16, w), precision="f16", cache=False)
     (y,) = made(np.repeat(np.array([[1.0], [0.0]], np.float32), 16, axis=1))
 
     np.testing.assert_array_equal(y[:, 0], [1e5, 0])
 
 
 @needs_dots
-def test_dots_take_subnormal_numbers_as_zero() -> None:
+def test_dot_products_flush_subnormal_inputs() -> None:
     x, w = np.full((4, 32), 1e-39, np.float32), np.ones((32, 20), np.float32)
 
-    (y,) = compile(product(4, 32, 20, w), precision="bf16", cache=False)(x)
+    (y,) = compile(matmul(4, 32, 20, w), precision="bf16", cache=False)(x)
 
     np.testing.assert_array_equal(y, np.zeros_like(y))
 
 
 @needs_dots
-def test_special_numbers_pass() -> None:
+def test_special_values() -> None:
     x, w = drawn(4, 32), drawn(32, 20)
     x[0, 3], x[1, 5], x[2, 7] = np.nan, np.inf, 3e38
 
-    (y,) = compile(product(4, 32, 20, w), precision="bf16", cache=False)(x)
+    (y,) = compile(matmul(4, 32, 20, w), precision="bf16", cache=False)(x)
 
     with np.errstate(invalid="ignore", over="ignore"):
         expected = rounded(x) @ rounded(w)
@@ -176,7 +178,7 @@ def test_special_numbers_pass() -> None:
 
 
 def test_f32_is_the_default_and_changes_nothing() -> None:
-    module = product(8, 64, 48)
+    module = matmul(8, 64, 48)
     assert str(lower(module)) == str(lower(module, precision="f32"))
     assert "bf16" not in str(lower(module, to="tir"))
 
@@ -188,8 +190,8 @@ def test_f32_is_the_default_and_changes_nothing() -> None:
 def test_machines(target: str, dots: bool) -> None:
     made = target_of(target)
     assert isinstance(made, Target)
-    assert made.bf16_dots == dots
-    text = str(lower(product(32, 64, 48), target=made, precision="bf16"))
+    assert made.has_bf16_dot == dots
+    text = str(lower(matmul(32, 64, 48), target=made, precision="bf16"))
     assert ("dpbf16ps" in text) == dots
 
 
@@ -197,18 +199,18 @@ def test_unknown_precision_is_refused() -> None:
     with pytest.raises(
         RelaxError, match="unknown precision `bf32`: expected one of f32"
     ):
-        compile(product(2, 16, 3), precision="bf32")
+        compile(matmul(2, 16, 3), precision="bf32")
 
 
 def test_saved_models_keep_it(tmp_path: Path) -> None:
     x, w = drawn(6, 70), drawn(70, 50)
-    made = compile(product(6, 70, 50, w), precision="f16", cache=False)
+    made = compile(matmul(6, 70, 50, w), precision="f16", cache=False)
     made.save(tmp_path / "model.rxm")
 
     (y,) = load(tmp_path / "model.rxm")(x)
 
     np.testing.assert_array_equal(y, made(x)[0])
-    plain = compile(product(6, 70, 50, w), cache=False)
+    plain = compile(matmul(6, 70, 50, w), cache=False)
     plain.save(tmp_path / "plain.rxm")
     sizes = [(tmp_path / n).stat().st_size for n in ("model.rxm", "plain.rxm")]
     assert sizes[1] - sizes[0] > 70 * 50
@@ -225,11 +227,11 @@ def test_stages_compiled_later_have_it() -> None:
     made = compile(module, precision="f16", cache=False)
     (y,) = made(x, np.array([4, 20]))
 
-    assert isinstance(made, StagedModel)
+    assert isinstance(made, JITModel)
     assert_close(y, x @ rounded(w, "f16"))
 
 
-def test_sums_of_f64_go_without_dots(tmp_path: Path) -> None:
+def test_f64_accumulation_does_not_use_dot_products(tmp_path: Path) -> None:
     text = """func.func @main(%x: tensor<40x64xbf16>, %w: tensor<64x50xbf16>) -> tensor<40x50xf64> {
         %y = "relax.matmul"(%x, %w) {out_dtype = f64} : (tensor<40x64xbf16>, tensor<64x50xbf16>) -> tensor<40x50xf64>
         return %y : tensor<40x50xf64> }"""
@@ -237,7 +239,7 @@ def test_sums_of_f64_go_without_dots(tmp_path: Path) -> None:
     x, w = drawn(40, 64).astype(_BF16), drawn(64, 50).astype(_BF16)
     module = IRModule.load(tmp_path / "product.mlir")
 
-    for target in (_HOST, replace(_HOST, vector_bits=512, tiles=True)):
+    for target in (_HOST, replace(_HOST, vector_bits=512, has_amx=True)):
         (y,) = compile(module, target=target, cache=False)(x, w)
         exact = x.astype(np.float64) @ w.astype(np.float64)
         np.testing.assert_allclose(y, exact, atol=1e-12)

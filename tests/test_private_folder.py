@@ -1,4 +1,4 @@
-"""Caches: what others could have changed is not used, whoever is killed when."""
+"""Cache directories: permissions, and crash safety of writers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ import pytest
 import relax_mlir
 from models import fashion_mlp
 from models.packaged import FetchError, fetch_member
-from relax_mlir.runtime import object_cache
-from relax_mlir.runtime.object_cache import CacheWarning, ObjectCache
+from relax_mlir.codegen import object_cache
+from relax_mlir.codegen.object_cache import CacheWarning, ObjectCache
 from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
 
 KEY = "7" * 64
@@ -136,7 +136,7 @@ def test_root_makes_no_folder_for_another_user(tmp_path: Path) -> None:
     of_another_user(tmp_path)
     cache = ObjectCache(tmp_path / ".cache" / "relax_mlir")
 
-    with pytest.warns(CacheWarning, match="would be made by root in .*12345"):
+    with pytest.warns(CacheWarning, match="would be created by root in .*12345"):
         cache.store(KEY, b"code")
 
     assert list(tmp_path.iterdir()) == []
@@ -217,7 +217,7 @@ KILL_AT_EVERY_CALL = '''
 """Stores an entry again and again, killed at one system call later each time."""
 import ctypes, json, os, signal, sys
 from pathlib import Path
-from relax_mlir.runtime.object_cache import ObjectCache
+from relax_mlir.codegen.object_cache import ObjectCache
 
 TRACEME, SYSCALL, SETOPTIONS, EXITKILL = 0, 24, 0x4200, ctypes.c_void_p(1 << 20)
 libc = ctypes.CDLL(None, use_errno=True)

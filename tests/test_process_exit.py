@@ -1,4 +1,4 @@
-"""The process ends while daemon threads are inside calls: it waits for them, and no more."""
+"""Process exit with daemon threads inside calls: waits for them, and no longer."""
 
 import subprocess
 import sys
@@ -51,8 +51,8 @@ _CALLS = {
     """,
     "staged": "made = relax_mlir.compile(FOUND); call = lambda: made(X[:, 0])",
     "host program": """
-        from relax_mlir.relax.vm import build
-        from relax_mlir.script import from_source
+        from relax_mlir.tvm.relax.vm import build
+        from relax_mlir.tvm.script import from_source
         made = build(from_source('''
         @R.function
         def main(x: R.Tensor(("n", 32), "float32")):
@@ -114,11 +114,11 @@ import atexit, sys, threading, time
 
 def test_a_running_call_is_waited_for_and_a_new_one_is_refused() -> None:
     body = """
-@end.counted
+@end.awaited_at_exit
 def inner():
     return "inner"
 
-@end.counted
+@end.awaited_at_exit
 def outer():
     entered.set()
     while not end._ending_thread:
@@ -149,7 +149,7 @@ atexit.register(drain)
     assert ended.stderr == ""
     assert ended.stdout.splitlines() == [
         "inner ran",
-        "the process is ending: expected no call to begin, got one",
+        "the process is ending: expected no new call, got one",
         "inner of the ending thread",
         "handlers of the program come first",
     ]
@@ -160,7 +160,7 @@ def test_no_call_is_waited_for_for_ever() -> None:
 end._WAIT_SECONDS = 0.05
 entered = threading.Event()
 
-@end.counted
+@end.awaited_at_exit
 def stuck():
     entered.set()
     threading.Event().wait()
@@ -175,7 +175,7 @@ entered.wait()
 
 def test_threads_that_are_no_daemons_call_until_they_end() -> None:
     body = """
-@end.counted
+@end.awaited_at_exit
 def call():
     print("called")
 
@@ -196,7 +196,7 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
 import os
 entered = threading.Event()
 
-@end.counted
+@end.awaited_at_exit
 def stuck():
     entered.set()
     threading.Event().wait()

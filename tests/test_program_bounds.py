@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import relax_mlir
+from relax_mlir.analysis.access_bounds import required_sizes
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
-from relax_mlir.program_bounds import required_sizes
-from relax_mlir.relax.transform import FuseOps, FuseTIR, LegalizeOps
-from relax_mlir.script import from_source
+from relax_mlir.ir.module import IRModule
+from relax_mlir.tvm.relax.transform import FuseOps, FuseTIR, LegalizeOps
+from relax_mlir.tvm.script import from_source
 
 _HEADER = """
-from relax_mlir.script import ir as I, relax as R, tir as T
+from relax_mlir.tvm.script import ir as I, relax as R, tir as T
 
 @I.ir_module
 class Module:

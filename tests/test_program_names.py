@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax
-from relax_mlir.compiler import run
-from relax_mlir.module import IRModule
-from relax_mlir.script import from_source
+from relax_mlir.compiler.driver import run
+from relax_mlir.ir.module import IRModule
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import from_source
 
 _SCRIPT = """
 @I.ir_module

@@ -1,18 +1,18 @@
-"""The sums of a register tile stay in registers, on every machine we generate code for."""
+"""Accumulators of register tiles are not spilled, on any CPU."""
 
 import re
 
 import pytest
 
 from relax_mlir import IRModule, lower
-from relax_mlir.compiler import target_of
-from relax_mlir.runtime import objects
+from relax_mlir.codegen import object_code
+from relax_mlir.compiler.driver import target_of
 
 SUMS = re.compile(r"fmadd|fmla|dpbf16ps")
 
 
 def innermost_loops(assembly: str) -> list[str]:
-    """The basic blocks that end in a jump to their own label."""
+    """The basic blocks that end with a jump to their own label."""
     blocks = re.split(r"^(\.L\w+):", assembly, flags=re.MULTILINE)
     jump = r"^\s*(?:j\w+|b\.\w+|cbnz\s+\w+,|tbnz\s+\w+,.*,)\s*{}$"
     loops: list[str] = []
@@ -23,7 +23,7 @@ def innermost_loops(assembly: str) -> list[str]:
     return loops
 
 
-def product(element: str) -> IRModule:
+def matmul(element: str) -> IRModule:
     return IRModule.parse(
         f"""func.func @main(%x: tensor<128x512x{element}>, %y: tensor<512x512x{element}>)
             -> tensor<128x512xf32> {{
@@ -47,11 +47,11 @@ def product(element: str) -> IRModule:
         ("neoverse-v1", "f32"),
     ],
 )
-def test_no_sum_goes_to_memory_and_back(machine: str, element: str) -> None:
+def test_accumulators_are_not_spilled(machine: str, element: str) -> None:
     target = target_of(f"cpu:{machine}")
-    module = lower(product(element), target=target)
+    module = lower(matmul(element), target=target)
 
-    text = objects.assembly(
+    text = object_code.assembly(
         module.mlir,
         triple=target.triple,
         cpu=target.cpu,
@@ -69,5 +69,5 @@ def test_no_sum_goes_to_memory_and_back(machine: str, element: str) -> None:
         if re.search(vectors, line) and re.search(stack, line)
     ]
     assert sums > 30
-    # Totals of blocks of a long sum are added up outside of these loops.
-    assert len(moves) < sums / 5, f"{len(moves)} moves beside {sums} multiply-adds"
+    # The totals of blocked summation are spilled outside of these loops.
+    assert len(moves) < sums / 5, f"{len(moves)} spills for {sums} multiply-adds"

@@ -1,4 +1,4 @@
-"""What ``schedule-apply`` holds its rules to."""
+"""Checks of ``schedule-apply`` on schedule rules."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from mlir import ir
 from relax_mlir import IRModule, compile, opt
 from relax_mlir.errors import PassError
 from relax_mlir.passes.schedule import apply
+from relax_mlir.schedules.builder import for_loop, parallel_loop
 from relax_mlir.schedules.cpu.fallback import Fallback
-from relax_mlir.schedules.emit import for_loop, parallel_loop
-from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import Refusal, Rule
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.rule import CpuRule, NotApplicable
 
 _KERNEL = """
 func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -19,8 +19,8 @@ func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs 
 """
 
 
-class OneLoop(Rule[Kernel]):
-    """Takes anything and writes one loop over tiles."""
+class OneLoop(CpuRule[Kernel]):
+    """Matches any kernel and emits one parallel loop."""
 
     def plan(self, kernel: Kernel) -> Kernel:
         return kernel
@@ -41,10 +41,10 @@ class TwoLoops(OneLoop):
 
 
 class NoKernel(OneLoop):
-    """Refuses all."""
+    """Matches no kernel."""
 
     def plan(self, kernel: Kernel) -> Kernel:
-        raise Refusal("it is a kernel")
+        raise NotApplicable("it is a kernel")
 
 
 class InsideALoop(OneLoop):
@@ -61,7 +61,7 @@ def scheduled(monkeypatch: pytest.MonkeyPatch, *rules: type) -> str:
     return str(opt(IRModule.parse(_KERNEL), "schedule-apply"))
 
 
-def test_one_loop_over_tiles_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_emits_one_parallel_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     text = scheduled(monkeypatch, OneLoop)
 
     assert 'tir.rule = "OneLoop"' in text
@@ -71,7 +71,7 @@ def test_one_loop_over_tiles_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("rule", "found"), [(NoLoop, 0), (TwoLoops, 2), (InsideALoop, 0)]
 )
-def test_other_numbers_of_loops_over_tiles_are_refused(
+def test_other_numbers_of_parallel_loops_are_refused(
     monkeypatch: pytest.MonkeyPatch, rule: type, found: int
 ) -> None:
     expected = f"kernel `kernel`: expected one loop .* `{rule.__name__}`, got {found}"
@@ -80,7 +80,7 @@ def test_other_numbers_of_loops_over_tiles_are_refused(
         scheduled(monkeypatch, rule)
 
 
-def test_the_first_rule_that_has_a_plan_writes(
+def test_the_first_matching_rule_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert 'tir.rule = "OneLoop"' in scheduled(monkeypatch, OneLoop, Fallback)
@@ -88,7 +88,9 @@ def test_the_first_rule_that_has_a_plan_writes(
     assert 'tir.rule = "Fallback"' in scheduled(monkeypatch, Fallback, OneLoop)
 
 
-def test_the_only_rule_says_why_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_selected_rule_reports_why_it_does_not_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(apply, "_RULES", (NoKernel, Fallback))
     expected = "kernel `kernel`: `NoKernel` does not take it: it is a kernel"
 
@@ -97,8 +99,8 @@ def test_the_only_rule_says_why_it_refuses(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.slow
-def test_every_number_of_rows_is_multiplied() -> None:
-    """Some fill tiles, the rest tiles of half the height each."""
+def test_dynamic_m() -> None:
+    """Full register tiles, and tail tiles of half the height each."""
     model = compile(
         IRModule.parse("""
         func.func @main(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>, %w: tensor<5x33xf32>)
@@ -116,8 +118,8 @@ def test_every_number_of_rows_is_multiplied() -> None:
         np.testing.assert_allclose(model(x, w)[0], x @ w, rtol=0, atol=1e-5)
 
 
-def test_sums_of_an_open_number_of_terms_are_packed() -> None:
-    """Columns that do not lie side by side are copied into panels of a size to be seen."""
+def test_dynamic_k_is_packed() -> None:
+    """A transposed RHS of dynamic sizes is packed into panels."""
     model = compile(
         IRModule.parse("""
         func.func @main(%x: tensor<?x?xf32, #relax.shape<["n", "k"]>>, %w: tensor<?x?xf32, #relax.shape<["m", "k"]>>)

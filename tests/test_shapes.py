@@ -1,4 +1,4 @@
-"""Shape rules against numpy or brute force, for numbers and for symbols."""
+"""Shape inference against numpy or brute force, for static and symbolic sizes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import constraints, shapes
+from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim, symbol
+from relax_mlir.symbolic import constraints
 
 Values: TypeAlias = dict[str, int]
 Sizes: TypeAlias = tuple[int, ...]
@@ -25,7 +26,7 @@ small_shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 
 
 def named(shape: Sequence[int]) -> tuple[tuple[Dim, ...], Values]:
-    """The shape with a symbol for every size but 1, equal ones for equal sizes."""
+    """Replaces every size but 1 by a symbol; equal sizes by the same symbol."""
     env = {f"s{size}": size for size in shape}
     return tuple(size if size == 1 else symbol(f"s{size}") for size in shape), env
 
@@ -35,7 +36,7 @@ def evaluated(shape: Sequence[Dim], env: Values) -> Sizes:
 
 
 def outcome(rule: Callable[..., Sequence[Dim]], *args: object) -> object:
-    """What a rule or numpy gives; ValueError if it raises one."""
+    """The result of a function, or ValueError if it raises one."""
     try:
         return tuple(rule(*args))
     except ValueError:
@@ -63,7 +64,7 @@ class TestBroadcast:
         assert shapes.broadcast((n,), (0,)) == (0,)
 
     def test_what_is_1_at_most_is_stretched(self) -> None:
-        """As the last row of n, of which there is none where n is 0."""
+        """Such as the last row of n, which does not exist for n = 0."""
         last = shapes.minimum(n, 1)
         with constraints.collect() as assumed:
             assert shapes.broadcast((n, 2), (last, 2)) == (n, 2)
@@ -184,7 +185,7 @@ class TestReshape:
     @few
     @given(st.lists(st.integers(1, 6), max_size=3), st.data())
     def test_symbols_as_numbers(self, sizes: list[int], data: st.DataObject) -> None:
-        """What stands for -1 is found among products of symbols."""
+        """-1 is inferred from products of symbols."""
         factors: list[Dim] = [2, n, m + 1, *named(sizes)[0]]
         env = {**named(sizes)[1], "n": 3, "m": 4}
         order = data.draw(st.permutations(factors))
@@ -263,7 +264,7 @@ class TestSlices:
         expected = range(size)[start:stop:step]
         begin = shapes.slice_begin(size, start, step)
 
-        assert shapes.sliced(size, start, stop, step) == len(expected)
+        assert shapes.slice_size(size, start, stop, step) == len(expected)
         assert not expected or begin == expected[0]
 
     @many
@@ -271,11 +272,11 @@ class TestSlices:
     def test_symbols_as_numbers(
         self, size: int, start: int, stop: int, step: int
     ) -> None:
-        length = shapes.sliced(n, start, stop, step)
+        length = shapes.slice_size(n, start, stop, step)
         begin = shapes.slice_begin(n, start, step)
 
         for value in {size, 0, 1, 9}:
-            expected = shapes.sliced(value, start, stop, step)
+            expected = shapes.slice_size(value, start, stop, step)
             assert shapes.evaluate(length, {"n": value}) == expected
             first = shapes.slice_begin(value, start, step)
             assert shapes.evaluate(begin, {"n": value}) == first
@@ -297,20 +298,20 @@ class TestSlices:
         ],
     )
     def test_lengths(self, start: Dim, stop: Dim, step: int, expected: Dim) -> None:
-        assert shapes.sliced(n, start, stop, step) == expected
+        assert shapes.slice_size(n, start, stop, step) == expected
 
     def test_parts_make_the_whole(self) -> None:
-        parts = [shapes.sliced(n, 0, 3, 1), shapes.sliced(n, 3, INT_MAX, 1)]
+        parts = [shapes.slice_size(n, 0, 3, 1), shapes.slice_size(n, 3, INT_MAX, 1)]
         assert shapes.concat([(part,) for part in parts], 0) == (n,)
 
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match="any number but 0, got 0"):
-            shapes.sliced(n, 0, 1, 0)
+            shapes.slice_size(n, 0, 1, 0)
 
     @pytest.mark.parametrize("step", [1, 2, -1])
     def test_a_bound_may_count_from_either_end(self, step: int) -> None:
         bounds = (m - 3, INT_MAX) if step > 0 else (m - 3, -INT_MAX)
-        length = shapes.sliced(n, *bounds, step)
+        length = shapes.slice_size(n, *bounds, step)
         begin = shapes.slice_begin(n, bounds[0], step)
 
         for size in range(6):
@@ -364,7 +365,7 @@ class TestSlices:
 
 
 def count_windows(size: int, window: range, stride: int, begin: int, end: int) -> int:
-    """How many times ``window`` fits into the padded input, by trying."""
+    """The number of windows that fit the padded input, by enumeration."""
     starts = range(0, begin + size + end, stride)
     return sum(start + window[-1] < begin + size + end for start in starts)
 

@@ -96,7 +96,7 @@ def between_convolutions(node: str, *weights: tuple[str, tuple[int, ...]]) -> Ne
     text = f"""(float[1,16,17,17] x) => (float[1,16,a,b] y)
       {{ u = Conv(x, w) v = {node} y = Conv(v, z) }}"""
     around = [("w", (16, 16, 1, 1)), ("z", (16, 16, 1, 1))]
-    return Network("Windows", text, [(1, 16, 17, 17)], [*around, *weights])
+    return Network("Pooling", text, [(1, 16, 17, 17)], [*around, *weights])
 
 
 def attention(
@@ -118,39 +118,39 @@ def unary(rule: str, node: str, shape: tuple[int, ...], result: str) -> Network:
 
 def packed(m: int, k: int, n: int) -> Network:
     text = f"(float[{m},{k}] a) => (float[{m},{n}] y) {{ y = MatMul(a, w) }}"
-    return Network("Contraction", text, [(m, k)], [("w", (k, n))])
+    return Network("Gemm", text, [(m, k)], [("w", (k, n))])
 
 
 def layer_norm(rows: int, columns: int) -> Network:
     text = f"""(float[{rows},{columns}] x, float[{columns}] g, float[{columns}] b)
       => (float[{rows},{columns}] y) {{ y = LayerNormalization(x, g, b) }}"""
-    return Network("Rows", text, [(rows, columns), (columns,), (columns,)])
+    return Network("RowWise", text, [(rows, columns), (columns,), (columns,)])
 
 
 def concatenation(m: int, k: int, n: int) -> Network:
     text = f"(float[{m},{k}] x, float[{m},{n}] z) => (float[{m},{k + n}] y) "
-    return Network("Rows", text + "{ y = Concat<axis = 1>(x, z) }", [(m, k), (m, n)])
+    return Network("RowWise", text + "{ y = Concat<axis = 1>(x, z) }", [(m, k), (m, n)])
 
 
 NETWORKS = {
-    "matmul": matmul("Contraction", 13, 7, 33),
-    "large matmul": matmul("Contraction", 70, 40, 80),
+    "matmul": matmul("Gemm", 13, 7, 33),
+    "large matmul": matmul("Gemm", 70, 40, 80),
     "packed matmul": packed(50, 20, 40),
-    "transposed matmul": transposed_matmul("Contraction", 13, 24, 33),
+    "transposed matmul": transposed_matmul("Gemm", 13, 24, 33),
     "bytes": Network(
-        "Contraction",
+        "Gemm",
         "(uint8[20,16] a, int8[16,32] b) => (int32[20,32] y) { y = MatMulInteger(a, b) }",
         [(20, 16), (16, 32)],
         (),
         ("uint8", "int8"),
     ),
     "batch": Network(
-        "Contraction",
+        "Gemm",
         "(float[3,8,12] a, float[3,12,20] b) => (float[3,8,20] y) { y = MatMul(a, b) }",
         [(3, 8, 12), (3, 12, 20)],
     ),
-    "1x1 convolution": convolution("Contraction", 12, 16, 24, 1, 0),
-    "3x3 convolution": convolution("Contraction", 12, 16, 24, 3, 1),
+    "1x1 convolution": convolution("Gemm", 12, 16, 24, 1, 0),
+    "3x3 convolution": convolution("Gemm", 12, 16, 24, 3, 1),
     "pooling": between_convolutions(
         "MaxPool<kernel_shape = [3, 3], strides = [2, 2]>(u)"
     ),
@@ -159,14 +159,16 @@ NETWORKS = {
     ),
     "attention": attention(2, 9, 12, 16),
     "large attention": attention(2, 40, 40, 32),
-    "transpose": unary("Turned", "Transpose(x)", (20, 30), "30,20"),
+    "transpose": unary("Transpose", "Transpose(x)", (20, 30), "30,20"),
     "batch transpose": unary(
-        "Rows", "Transpose<perm = [2, 0, 3, 1]>(x)", (2, 3, 20, 30), "20,2,30,3"
+        "RowWise", "Transpose<perm = [2, 0, 3, 1]>(x)", (2, 3, 20, 30), "20,2,30,3"
     ),
-    "softmax": unary("Rows", "Softmax(x)", (5, 20), "5,20"),
-    "sum": unary("Rows", "ReduceMean<axes = [2], keepdims = 0>(x)", (4, 5, 24), "4,5"),
+    "softmax": unary("RowWise", "Softmax(x)", (5, 20), "5,20"),
+    "sum": unary(
+        "RowWise", "ReduceMean<axes = [2], keepdims = 0>(x)", (4, 5, 24), "4,5"
+    ),
     "maximum": unary(
-        "Windows", "ReduceMax<axes = [1], keepdims = 0>(x)", (4, 5, 24), "4,24"
+        "Pooling", "ReduceMax<axes = [1], keepdims = 0>(x)", (4, 5, 24), "4,24"
     ),
     "layer norm": layer_norm(6, 24),
     "concatenation": concatenation(4, 24, 8),
@@ -217,7 +219,7 @@ def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) ->
 _AMX = {
     "matmul": packed(20, 32, 24),
     "bytes": NETWORKS["bytes"],
-    "3x3 convolution": convolution("Contraction", 6, 32, 16, 3, 1),
+    "3x3 convolution": convolution("Gemm", 6, 32, 16, 3, 1),
 }
 
 

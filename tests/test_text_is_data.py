@@ -10,16 +10,16 @@ import pytest
 from onnx import TensorProto, helper
 
 import relax_mlir
+from relax_mlir.compiler.tuning.database import TuningDatabase
 from relax_mlir.errors import RelaxError
-from relax_mlir.module import IRModule
-from relax_mlir.relax.vm import VMExecutable, build
-from relax_mlir.script import from_source
-from relax_mlir.tir import Schedule
-from relax_mlir.tir.schedule.index_map import IndexMap
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
-from relax_mlir.tir.schedule.trace import Trace
+from relax_mlir.ir.module import IRModule
 from relax_mlir.tools.cli import main
-from relax_mlir.tuning_database import TuningDatabase
+from relax_mlir.tvm.relax.vm import VMExecutable, build
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule.index_map import IndexMap
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.tvm.tir.schedule.trace import Trace
 from tests.dynamic_code import findings, unlisted
 from tests.test_tuning import record, softmax
 
@@ -270,7 +270,7 @@ def test_what_turns_text_into_code_is_found(source: str) -> None:
     "source",
     [
         "re.compile(text)",
-        "from relax_mlir.compilation import compile\ncompile(model)",
+        "from relax_mlir.compiler.compile import compile\ncompile(model)",
         "def compile(model): ...\ncompile(model)",
         "model.eval()",
         "import builtins; builtins.range(3)",

@@ -17,7 +17,7 @@ from onnx import numpy_helper
 
 import relax_mlir
 from models import zoo
-from relax_mlir import compiler
+from relax_mlir.compiler import driver
 from relax_mlir.passes.schedule import apply
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
@@ -186,7 +186,7 @@ def five_threads() -> Iterator[None]:
 
 @cache
 def compiled(name: str) -> Executable:
-    return compiler.compile(relax_mlir.import_onnx((CASES | SMALL)[name].model()))
+    return driver.compile(relax_mlir.import_onnx((CASES | SMALL)[name].model()))
 
 
 def with_threads(model: Executable, threads: int) -> Executable:
@@ -275,7 +275,7 @@ def test_the_cases_are_of_all_rules() -> None:
 def test_models_compute_the_same_bits_on_any_number_of_threads(name: str) -> None:
     entry = zoo.entry(name)
     assert isinstance(entry, zoo.Entry)
-    model = compiler.compile(relax_mlir.import_onnx(entry.build()))
+    model = driver.compile(relax_mlir.import_onnx(entry.build()))
 
     assert_same_bits(model, list(entry.inputs().values()))
 

@@ -1,4 +1,4 @@
-"""Tuning: what is tried, what wins, what a database keeps, and what a compile makes of it."""
+"""Autotuning: candidates, selection, the database, and its use by ``compile``."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,17 @@ import pytest
 from mlir import ir
 
 import relax_mlir
-from relax_mlir import IRModule, TuningDatabase, compiler, import_onnx, relax, tuning
-from relax_mlir.compiler import target_of
+from relax_mlir import IRModule, TuningDatabase, import_onnx
+from relax_mlir.compiler import driver
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.compiler.kernel_modules import kernel_hash
+from relax_mlir.compiler.tuning import search
+from relax_mlir.compiler.tuning.database import TuningRecord, target_key
+from relax_mlir.compiler.tuning.search import measure_interleaved, results_agree
+from relax_mlir.compiler.tuning.tasks import tuning_tasks
 from relax_mlir.errors import PassError, TuningError
 from relax_mlir.runtime.profile import KernelCall
-from relax_mlir.tuning import agree, measure
-from relax_mlir.tuning_database import TuningRecord, target_key
-from relax_mlir.tuning_tasks import tuning_tasks
-from relax_mlir.units import kernel_hash
+from relax_mlir.tvm import relax
 
 # One kernel that has three configurations, and sizes that are known or not.
 _SOFTMAX = """
@@ -57,8 +60,8 @@ def record(**fields: Any) -> TuningRecord:
         "kernel": kernel_hash(function),
         "target": target_key(target_of("cpu")),
         "name": "softmax",
-        "configuration": "Rows{vectors=2, chunk=0}",
-        "default": "Rows{vectors=1, chunk=0}",
+        "configuration": "RowWise{vectors=2, chunk=0}",
+        "default": "RowWise{vectors=1, chunk=0}",
         "time_us": 2.0,
         "default_time_us": 3.0,
         "trials": 3,
@@ -80,7 +83,7 @@ def fixed_times(monkeypatch: pytest.MonkeyPatch, *times_us: float) -> None:
         chosen = [by_number[n] for n in numbers]
         return np.tile(np.array(chosen), (rounds, 1))
 
-    monkeypatch.setattr(tuning, "measure", measured)
+    monkeypatch.setattr(search, "measure_interleaved", measured)
 
 
 def test_the_fastest_wins(
@@ -112,13 +115,13 @@ def test_what_computes_something_else_does_not_win(
 ) -> None:
     fixed_times(monkeypatch, 3, 1)
     answers = iter([True, False, True])
-    monkeypatch.setattr(tuning, "agree", lambda *arrays: next(answers))
+    monkeypatch.setattr(search, "results_agree", lambda *arrays: next(answers))
 
     found = relax_mlir.tune(softmax(), database=tmp_path / "db.json", cache=objects)
 
     # Of three configurations the second was wrong; the third is the faster one.
     (kept,) = found.records.values()
-    assert kept.configuration == "Rows{vectors=4, chunk=0}"
+    assert kept.configuration == "RowWise{vectors=4, chunk=0}"
 
 
 def test_no_more_are_tried_than_asked_for(tmp_path: Path, objects: Path) -> None:
@@ -139,7 +142,7 @@ def test_a_tuned_model_computes_the_same(tmp_path: Path, objects: Path) -> None:
     (expected,) = relax_mlir.compile(softmax(), cache=objects)(X)
     np.testing.assert_allclose(tuned(X)[0], expected, rtol=1e-6)
     (kernel,) = relax_mlir.explain(softmax(), tuning=database).kernels
-    assert kernel.choice.configuration == "Rows{vectors=2, chunk=0}"
+    assert kernel.choice.configuration == "RowWise{vectors=2, chunk=0}"
 
 
 def test_the_database_is_part_of_the_key_of_the_cache(
@@ -148,7 +151,7 @@ def test_the_database_is_part_of_the_key_of_the_cache(
     database = written(tmp_path / "db.json", record())
 
     codes = [
-        compiler.compile(softmax(), tuning=chosen, cache=objects).code
+        driver.compile(softmax(), tuning=chosen, cache=objects).code
         for chosen in (None, database, None, database)
     ]
 
@@ -236,7 +239,7 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_is_no_more(tmp_path: Path) -> None:
-    database = written(tmp_path / "db.json", record(configuration="Rows{vectors=3}"))
+    database = written(tmp_path / "db.json", record(configuration="RowWise{vectors=3}"))
 
     expected = (
         "`vectors`: expected one of 1, 2, 4, got 3. Hint: `.*db.json`.*tune again"
@@ -256,7 +259,7 @@ def test_tuning_keeps_a_damaged_file(tmp_path: Path) -> None:
 
 def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     options: dict[str, Any] = {"database": tmp_path / "db.json"}
-    with pytest.raises(TuningError, match="no open size `m`: expected `n`"):
+    with pytest.raises(TuningError, match="no symbolic size `m`: expected `n`"):
         relax_mlir.tune(opened(), sizes={"m": 3}, **options)
     with pytest.raises(TuningError, match="size `n`: expected 1 or more, got 0"):
         relax_mlir.tune(opened(), sizes={"n": 0}, **options)
@@ -324,19 +327,21 @@ def test_equal_kernels_are_one_task() -> None:
 def test_arrays_agree_within_rounding() -> None:
     x = np.array([1, 2, np.nan, np.inf], np.float32)
 
-    assert agree(x * np.float32(1 + 1e-6), x)
-    assert not agree(x * np.float32(1.01), x)
-    assert not agree(np.array([1, 2, 3, np.inf], np.float32), x)
-    assert not agree(np.array([1, np.nan, np.nan, np.inf], np.float32), x)
-    assert agree(np.array([1, 2]), np.array([1, 2]))
-    assert not agree(np.array([1, 3]), np.array([1, 2]))
+    assert results_agree(x * np.float32(1 + 1e-6), x)
+    assert not results_agree(x * np.float32(1.01), x)
+    assert not results_agree(np.array([1, 2, 3, np.inf], np.float32), x)
+    assert not results_agree(np.array([1, np.nan, np.nan, np.inf], np.float32), x)
+    assert results_agree(np.array([1, 2]), np.array([1, 2]))
+    assert not results_agree(np.array([1, 3]), np.array([1, 2]))
 
 
 def test_calls_are_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_SAMPLE_NS", 1)
+    monkeypatch.setattr(search, "_SAMPLE_NS", 1)
     order: list[str] = []
 
-    times_us = measure([lambda: order.append("a"), lambda: order.append("b")], 3)
+    times_us = measure_interleaved(
+        [lambda: order.append("a"), lambda: order.append("b")], 3
+    )
 
     assert times_us.shape == (3, 2)
     assert (times_us > 0).all()
@@ -349,7 +354,7 @@ def test_a_folder_of_metaschedule(tmp_path: Path, objects: Path) -> None:
     module = relax.transform.MetaScheduleApplyDatabase(tmp_path)(softmax())
 
     (kernel,) = relax_mlir.explain(module).kernels
-    assert kernel.choice.configuration == "Rows{vectors=2, chunk=0}"
+    assert kernel.choice.configuration == "RowWise{vectors=2, chunk=0}"
     (y,) = relax_mlir.compile(module, cache=objects)(X)
     np.testing.assert_allclose(y.sum(axis=1), 1, rtol=1e-6)
     with pytest.raises(FileNotFoundError):
@@ -370,9 +375,9 @@ def test_metaschedule_tunes_within_its_trials(tmp_path: Path) -> None:
 def test_kernels_are_those_of_the_profile(tmp_path: Path, objects: Path) -> None:
     database = written(tmp_path / "db.json", record())
 
-    kernels = compiler.compile(softmax(), tuning=database, cache=objects).kernels
+    kernels = driver.compile(softmax(), tuning=database, cache=objects).kernels
 
-    assert kernels == (KernelCall("softmax", "Rows", moved_bytes=480),)
+    assert kernels == (KernelCall("softmax", "RowWise", moved_bytes=480),)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800"])

@@ -1,4 +1,4 @@
-"""Transposes, and maps of them, of every number of rows and columns."""
+"""In-register transposes, with fused elementwise operations, of all shapes."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir import compile, import_onnx
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
 from tests.searching import examples
@@ -57,32 +57,32 @@ def test_transposes(case: tuple[tuple[int, ...], tuple[int, ...]], bits: int) ->
 @pytest.mark.slow
 @_many
 @given(transposes, st.sampled_from([0, 256]))
-def test_many_transposes(
+def test_random_transposes(
     case: tuple[tuple[int, ...], tuple[int, ...]], bits: int
 ) -> None:
     check_transpose(*case, bits)
 
 
-def test_open_sizes() -> None:
+def test_dynamic_sizes() -> None:
     text = """g (float[n, m] x, float[m, 1] b) => (float[m, n] z) {
         y = Transpose (x)
         z = Add (y, b) }"""
     model = compiled(text)
-    assert rules(model) == ["Turned"]
+    assert rules(model) == ["Transpose"]
     for n, m in ((1, 1), (3, 50), (16, 16), (33, 17), (0, 5), (15, 64)):
         x, b = drawn(n, m), drawn(m, 1)
         (z,) = model(x, b)
         np.testing.assert_array_equal(z, x.T + b)
 
 
-def test_maps_of_it_ride_along() -> None:
+def test_elementwise_operations_are_fused() -> None:
     text = """g (float[20, 37] x, float[37, 20] y, float[20] b) => (float[37, 20] z) {
         t = Transpose (x)
         s = Add (t, y)
         u = Mul (s, b)
         z = Relu (u) }"""
     model = compiled(text)
-    assert rules(model) == ["Turned"]
+    assert rules(model) == ["Transpose"]
     x, y, b = drawn(20, 37), drawn(37, 20), drawn(20)
     (z,) = model(x, y, b)
     np.testing.assert_array_equal(z, np.maximum((x.T + y) * b, 0))
@@ -94,11 +94,11 @@ def test_doubles_and_integers() -> None:
         model = compiled(text)
         x = np.arange(19 * 21).reshape(19, 21).astype(dtype)
         np.testing.assert_array_equal(model(x)[0], x.T)
-        assert rules(model) == ["Turned"]
+        assert rules(model) == ["Transpose"]
 
 
-def test_a_few_points_are_not_turned() -> None:
+def test_narrow_transposes_are_row_wise() -> None:
     model = compiled(
         """g (float[3, 100] x) => (float[100, 3] y) { y = Transpose (x) }"""
     )
-    assert rules(model) == ["Rows"]
+    assert rules(model) == ["RowWise"]

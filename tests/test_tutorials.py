@@ -13,12 +13,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-import relax_mlir as tvm
 from models import fashion_mlp
-from relax_mlir import relax, relay
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir import tvm
+from relax_mlir.tvm import relax, relay
 from relax_mlir.tvm.ir import assert_structural_equal
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
+from relax_mlir import tvm
 from relax_mlir.errors import RelaxError
-from relax_mlir.script import relax as R  # noqa: N812  as scripts do
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts do
 
 
 def linear(name: str) -> tvm.IRModule:
@@ -26,8 +26,8 @@ def linear(name: str) -> tvm.IRModule:
 
 
 def test_names_are_found_in_both_places() -> None:
-    from relax_mlir.ir import assert_structural_equal
     from relax_mlir.ir.module import IRModule
+    from relax_mlir.tvm.ir import assert_structural_equal
     from relax_mlir.tvm.ir import assert_structural_equal as same
 
     assert assert_structural_equal is same
@@ -175,7 +175,7 @@ def test_a_machine_takes_what_was_built_and_a_device_that_is_here(
     total: relax.VirtualMachine,
 ) -> None:
     assert repr(total).startswith("<VirtualMachine of <VMExecutable main: (a: float32[")
-    with pytest.raises(TypeError, match=r"what `relax.build` made, got IRModule"):
+    with pytest.raises(TypeError, match=r"a result of `relax.build`, got IRModule"):
         relax.VirtualMachine(Sum, tvm.cpu())
     with pytest.raises(tvm.TVMError, match=r"device `cuda\(7\)`: expected a device of"):
         relax.VirtualMachine(total.module, tvm.cuda(7))

@@ -7,10 +7,10 @@ import onnx
 import pytest
 
 import relax_mlir
-from relax_mlir import te
-from relax_mlir.dialects import hooks
+from relax_mlir.dialects import op_interface
 from relax_mlir.errors import ModelError
-from relax_mlir.relax.user_operators import TensorType
+from relax_mlir.tvm import te
+from relax_mlir.tvm.relax.user_operators import TensorType
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -18,7 +18,9 @@ _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test defines is gone after it."""
-    monkeypatch.setattr(hooks, "_RULES", {k: dict(v) for k, v in hooks._RULES.items()})
+    monkeypatch.setattr(
+        op_interface, "_RULES", {k: dict(v) for k, v in op_interface._RULES.items()}
+    )
 
 
 def model(body: str, shape: str = "n, 3") -> onnx.ModelProto:

@@ -1,4 +1,4 @@
-"""``verify="each-pass"`` names the pass that is wrong, at whatever level it works."""
+"""Differential verification: ``verify="each-pass"`` names the faulty pass at every level."""
 
 import ctypes
 import dataclasses
@@ -14,23 +14,23 @@ from mlir import ir
 from onnx import numpy_helper, parser
 
 import relax_mlir
+from relax_mlir.codegen.jit import run_lowered
+from relax_mlir.compiler.differential_check import relative_difference
 from relax_mlir.errors import RelaxError, VerificationError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.relax.fold_constants import FoldConstants
 from relax_mlir.passes.relax.fuse_ops import FuseOps
 from relax_mlir.passes.relax.legalize import Legalize
-from relax_mlir.passes.relax.split_pads import SplitPads
 from relax_mlir.passes.schedule.apply import Apply
 from relax_mlir.passes.schedule.expand_math import ExpandMath
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.passes.tir.to_linalg import ToLinalg
-from relax_mlir.rewriting import Pass, replace, walk
-from relax_mlir.runtime.jit import run_lowered
-from relax_mlir.runtime.margins import between_margins
-from relax_mlir.schedules import nest
-from relax_mlir.schedules.emit import add
-from relax_mlir.schedules.nest import Statement
-from relax_mlir.value_check import difference
+from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.runtime.margins import with_nan_margins
+from relax_mlir.schedules import kernel_view
+from relax_mlir.schedules.builder import add
+from relax_mlir.schedules.kernel_view import Statement
+from relax_mlir.tvm.relax.transform.passes.split_pads import SplitPads
 
 _MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -144,7 +144,7 @@ def test_passes_that_any_run_needs_are_named_too(
     plant(pass_, swapped(*damage), monkeypatch)
 
     with pytest.raises(
-        VerificationError, match=f"`{shown}`: changes .* one of those .* `{name}`, "
+        VerificationError, match=f"`{shown}`: changes .* a lowering pass .* `{name}`, "
     ):
         relax_mlir.compile(
             relax_mlir.import_onnx(model()), verify="each-pass", cache=False
@@ -166,7 +166,7 @@ def test_without_fitting_sizes_inputs_are_asked_for() -> None:
         g (float[1, 1, n] x) => (float[1, 1, m] y)
         { y = MaxPool <kernel_shape = [2000]> (x) }"""
     )
-    message = re.escape("no sizes below 1000 were found that fit `n >= 2000`")
+    message = re.escape("no sizes below 1000 were found that satisfy `n >= 2000`")
     with pytest.raises(RelaxError, match=message):
         relax_mlir.compile(relax_mlir.import_onnx(pool), verify="each-pass")
 
@@ -189,9 +189,9 @@ def test_one_wrong_element_is_a_difference(wrong: float) -> None:
     actual = expected.copy()
     actual[1] = wrong
 
-    assert difference(actual, expected) == np.inf
-    assert difference(expected, actual) == np.inf
-    assert difference(actual, actual.copy()) == 0
+    assert relative_difference(actual, expected) == np.inf
+    assert relative_difference(expected, actual) == np.inf
+    assert relative_difference(actual, actual.copy()) == 0
 
 
 def test_a_rule_that_reads_past_a_sum_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_rule_that_reads_past_a_sum_is_named(monkeypatch: pytest.MonkeyPatch) 
     )
     w = np.linspace(-1, 1, 80, dtype=np.float32).reshape(5, 16)
     graph.graph.initializer.append(numpy_helper.from_array(w, "w"))
-    right = nest.statement_of
+    right = kernel_view.read_statement
 
     def longer(*args: Any) -> Statement:  # Any: those of statement_of
         statement = right(*args)
@@ -210,7 +210,7 @@ def test_a_rule_that_reads_past_a_sum_is_named(monkeypatch: pytest.MonkeyPatch) 
         extents = tuple(add(size, 1) if kind == "R" else size for kind, size in pairs)
         return dataclasses.replace(statement, extents=extents)
 
-    monkeypatch.setattr(nest, "statement_of", longer)
+    monkeypatch.setattr(kernel_view, "read_statement", longer)
 
     with pytest.raises(VerificationError, match=r"schedule-apply.*: changes output 0"):
         relax_mlir.compile(
@@ -225,7 +225,7 @@ def test_modules_of_the_same_text_run_once(monkeypatch: pytest.MonkeyPatch) -> N
         texts.append(str(module))
         return run_lowered(module, *arguments)
 
-    monkeypatch.setattr("relax_mlir.compiler.run_lowered", noted)
+    monkeypatch.setattr("relax_mlir.compiler.driver.run_lowered", noted)
 
     relax_mlir.compile(model(), verify="each-pass", cache=False)
 
@@ -236,7 +236,7 @@ def test_modules_of_the_same_text_run_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_margins_are_no_numbers() -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
 
-    copy = between_margins(array)
+    copy = with_nan_margins(array)
 
     np.testing.assert_array_equal(copy, array)
     assert copy.ctypes.data % 64 == 0

@@ -1,4 +1,4 @@
-"""Mathematical functions as vector code: accuracy, special values, any lane count."""
+"""Vector math functions: error bounds, special values, lane counts."""
 
 import ctypes
 import math
@@ -13,13 +13,13 @@ import pytest
 from mlir import ir
 
 import relax_mlir
-from relax_mlir.module import IRModule
+from relax_mlir.codegen import object_code
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import opt
-from relax_mlir.rewriting import replace, walk
-from relax_mlir.runtime import objects
+from relax_mlir.rewrite.patterns import replace, walk
 from relax_mlir.schedules import vector_math
 
-HOST = objects.host_cpu()
+HOST = object_code.host_cpu()
 AVX2 = ("x86_64-unknown-linux-gnu", "haswell", "")
 NEON = ("aarch64-unknown-linux-gnu", "neoverse-n1", "")
 TO_LLVM = (
@@ -33,7 +33,7 @@ CHUNK = 4096  # elements a compiled function works on
 INF, NAN = math.inf, math.nan
 POWER = ("f32", "f32", "f32")
 
-# The bounds that docs/vector-maths.md states, in units in the last place, over all floats.
+# Error bounds of docs/vector-maths.md in units in the last place, over all floats.
 BOUNDS_ULP = {
     "acos": 1.12,
     "acosh": 2.03,
@@ -61,14 +61,14 @@ BOUNDS_ULP = {
     "tan": 1.45,
     "tanh": 1.95,
 }
-# One function each, whatever its operation is written as.
+# Each is one function, however its operation is written.
 ACTIVATIONS = {
     "gelu": vector_math.gelu,
     "gelu_tanh": vector_math.gelu_tanh,
     "sigmoid": vector_math.sigmoid,
     "silu": vector_math.silu,
 }
-# Where polynomials, roundings and limits change: the distances around them are swept.
+# Breakpoints of polynomials, rounding and clamping; their neighbourhoods are swept.
 HARD_PLACES = (
     *(0.0, 0.5, 1.0, 2.0, 2.0**-12, 2.0**17, 2.0**20, 2.0**24, 2.0**30, 2.0**-126),
     *(88.72284, 88.37, 87.33655, 103.97208, 128.0, 149.0, 18.0, 17.32868, 9.01),
@@ -106,7 +106,7 @@ IN_DOUBLE: dict[str, Callable[..., np.ndarray]] = {
 
 
 def loop(operation: str, types: Sequence[str], lanes: int) -> str:
-    """A function that applies an operation to arrays; the last type is the result's."""
+    """A function that maps an operation over arrays; the last type is that of the result."""
 
     def shaped(type_: str) -> str:
         return f"vector<{lanes}x{type_}>" if lanes else type_
@@ -145,7 +145,7 @@ def lowered(text: str) -> IRModule:
 
 def compiled(module: IRModule) -> bytes:
     triple, cpu, features = HOST
-    return objects.compile_object(
+    return object_code.compile_object(
         module.mlir, triple=triple, cpu=cpu, features=features
     )
 
@@ -182,7 +182,7 @@ def kernel(
 
 
 def kernel_of(text: str, result: str = "f32") -> Kernel:
-    library, addresses = objects.load_objects([compiled(lowered(text))], ["apply"])
+    library, addresses = object_code.load_objects([compiled(lowered(text))], ["apply"])
     dtype = result.replace("f", "float").replace("i", "int")
     return Kernel(library, addresses["apply"], dtype)
 
@@ -193,7 +193,7 @@ def floats(*values: float) -> np.ndarray:
 
 @cache
 def sweep() -> np.ndarray:
-    """Every sign and exponent with 96 fractions each, random points near 0, hard places."""
+    """All signs and exponents with 96 mantissas each, random points near 0, hard cases."""
     rng = np.random.default_rng(0)
     fractions = np.concatenate([[0, 1, 2**23 - 1], rng.integers(0, 2**23, 93)])
     exponents = np.arange(255, dtype=np.uint32) << 23
@@ -242,7 +242,7 @@ def test_errors_stay_below_the_stated_bound(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOUNDS_ULP)
 def test_errors_stay_below_the_stated_bound_everywhere(name: str) -> None:
-    """Every 97th float: six seconds a function."""
+    """Every 97th float: six seconds per function."""
     for start in range(0, 2**32, 97 * 2**20):
         end = min(start + 97 * 2**20, 2**32)
         x = np.arange(start, end, 97).astype(np.uint32).view(np.float32)
@@ -350,14 +350,14 @@ def test_special_values_are_those_of_libm(name: str, x: float, expected: float) 
 
 
 @pytest.mark.parametrize("name", BOUNDS_ULP)
-def test_not_a_number_stays(name: str) -> None:
+def test_nan_is_propagated(name: str) -> None:
     quiet = np.array([0x7FC00000, 0xFFC00001, 0x7FFFFFFF], np.uint32)
 
     assert np.isnan(kernel(name)(quiet.view(np.float32))).all()
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
-def test_one_huge_angle_changes_no_other_lane(name: str) -> None:
+def test_a_huge_angle_does_not_affect_other_lanes(name: str) -> None:
     x = np.linspace(-100, 100, 64, dtype=np.float32)
     mixed = x.copy()
     mixed[::16] = 3e38, 2.0**17, -1e10, INF
@@ -372,7 +372,7 @@ def test_one_huge_angle_changes_no_other_lane(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["exp", "log", "sin", "tanh", "erf", "gelu", "sigmoid"]
 )
-def test_the_number_of_lanes_changes_no_result(name: str, lanes: int) -> None:
+def test_results_do_not_depend_on_the_lane_count(name: str, lanes: int) -> None:
     x = sweep()[:: 2**5][: CHUNK - CHUNK % lanes]
 
     narrow = kernel(name, lanes=lanes)(x)
@@ -380,7 +380,7 @@ def test_the_number_of_lanes_changes_no_result(name: str, lanes: int) -> None:
     np.testing.assert_array_equal(narrow, kernel(name)(x))
 
 
-def test_exp_of_what_is_not_positive_is_as_exact_where_it_is_not_flushed() -> None:
+def test_exp_not_positive_is_as_accurate_as_exp_for_normal_results() -> None:
     exp_not_positive = expanded("exp", vector_math.exp_not_positive, 16)
     x = np.linspace(-87.3, 0, 2**15, dtype=np.float32)
 
@@ -390,7 +390,7 @@ def test_exp_of_what_is_not_positive_is_as_exact_where_it_is_not_flushed() -> No
 
 
 def expanded(name: str, function: Callable[[ir.Value], ir.Value], lanes: int) -> Kernel:
-    """A compiled loop over what another function than the pass's makes of an operation."""
+    """A compiled loop over an operation, expanded by another function than the pass uses."""
     module = IRModule.parse(loop(name, ("f32", "f32"), lanes))
     _expand(module, f"math.{name}", function)
     return kernel_of(str(module))
@@ -399,7 +399,7 @@ def expanded(name: str, function: Callable[[ir.Value], ir.Value], lanes: int) ->
 def _expand(
     module: IRModule, name: str, function: Callable[[ir.Value], ir.Value]
 ) -> None:
-    """Replace operations by another function than the pass takes."""
+    """Expand operations by another function than the pass uses."""
     for op in list(walk(module.mlir.operation)):
         if op.operation.name == name:
             with ir.InsertionPoint(op), op.location:
@@ -408,7 +408,7 @@ def _expand(
 
 
 def nodes(text: str) -> np.ndarray:
-    """What a model of these nodes makes of :func:`signed_numbers`."""
+    """The result of a model of these nodes for :func:`signed_numbers`."""
     proto = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : 21]> g (float[4096] x) => (float[4096] y) {{{text}}}'
     )
@@ -436,7 +436,7 @@ WRITTEN_OUT = {
 
 
 @pytest.mark.parametrize("name", WRITTEN_OUT)
-def test_activations_of_models_are_as_exact_as_the_functions(name: str) -> None:
+def test_activations_of_models_are_as_accurate_as_the_functions(name: str) -> None:
     x = signed_numbers()
 
     errors = error_ulp(nodes(WRITTEN_OUT[name]), in_double(name, x))
@@ -447,7 +447,7 @@ def test_activations_of_models_are_as_exact_as_the_functions(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [*(n for n in BOUNDS_ULP if n not in ACTIVATIONS), "powf", "fpowi"]
 )
-def test_only_operations_with_an_instruction_are_left(name: str) -> None:
+def test_only_operations_with_an_instruction_remain(name: str) -> None:
     types = {"powf": POWER, "fpowi": ("f32", "i32", "f32")}.get(name, ("f32", "f32"))
 
     expanded = opt(IRModule.parse(loop(name, types, 16)), "schedule-expand-math")
@@ -462,7 +462,7 @@ def test_no_library_is_called(name: str, target: tuple[str, str, str]) -> None:
     types = POWER if name == "powf" else ("f32", "f32")
     triple, cpu, features = target
 
-    text = objects.assembly(
+    text = object_code.assembly(
         lowered(loop(name, types, 8)).mlir, triple=triple, cpu=cpu, features=features
     )
 

@@ -120,7 +120,7 @@ def test_scheduled_programs_are_left_alone(module: IRModule) -> None:
     with module.context:
         program = module.func_op("first")
         program.attributes["tir.num_outputs"] = ir.Attribute.parse("7 : i64")
-        program.attributes["tir.rule"] = ir.StringAttr.get("Rows")
+        program.attributes["tir.rule"] = ir.StringAttr.get("RowWise")
 
     Checker().check(module)
 

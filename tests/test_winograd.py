@@ -1,4 +1,4 @@
-"""Winograd convolutions: what they read, and how exact they are."""
+"""Winograd convolutions: slices of images, and error bounds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ BOUND = 64
 
 @dataclass(frozen=True)
 class Case:
-    """A convolution that is computed by Winograd, with an epilogue.
+    """A convolution with an epilogue that uses Winograd.
 
     Attributes:
         images, channels, out, rows, columns: of the data, and output channels.
@@ -84,7 +84,7 @@ class Case:
         return self.images, self.channels, self.rows, self.columns
 
     def module(self, w: np.ndarray) -> IRModule:
-        """Convolutions by the identity around it let the channels come last."""
+        """Surrounding 1x1 convolutions by the identity choose the NHWC layout."""
         ends = {"i": self.channels, "o": self.out}
         values = {k: np.eye(n, dtype=F32)[:, :, None, None] for k, n in ends.items()}
         values |= {"w": w}
@@ -121,7 +121,7 @@ def padded(case: Case, x: np.ndarray) -> np.ndarray:
 
 
 def exact(case: Case, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The convolution in f64, and that of the magnitudes."""
+    """The convolution in f64, and the convolution of the magnitudes."""
     wide = padded(case, x.astype(np.float64))
     windows = np.lib.stride_tricks.sliding_window_view(wide, (3, 3), (2, 3))
     kernel = w.astype(np.float64)
@@ -139,7 +139,7 @@ def check(case: Case, x: np.ndarray, w: np.ndarray, **options: Any) -> None:
 
 
 def check_results(case: Case, made: Any, x: np.ndarray, w: np.ndarray) -> None:
-    """Every result is within the bound; finite where the direct convolution is."""
+    """Check that results are within the bound, and finite where the direct convolution is."""
     expected, size = exact(case, x, w)
     bound = BOUND * EPS * size + np.finfo(F32).smallest_normal * (1 + size)
     if case.epilogue:
@@ -151,7 +151,7 @@ def check_results(case: Case, made: Any, x: np.ndarray, w: np.ndarray) -> None:
     else:
         (y,) = made(x)
     is_finite = size < np.finfo(F32).max
-    # The identity that follows multiplies by 0, which is no number where it meets none.
+    # The following identity multiplies by 0, which turns infinity and NaN to NaN.
     reached = is_finite.all(1, keepdims=True) & np.ones_like(is_finite)
     error = np.abs(y.astype(np.float64) - expected)[reached]
     assert (error <= bound[reached]).all(), (error / bound[reached]).max()
@@ -177,7 +177,7 @@ def spikes(
 def pixels(
     rng: np.random.Generator, shape: tuple[int, ...], decades: float
 ) -> np.ndarray:
-    """Pixels of very different scales, each of one scale in all channels."""
+    """Pixels of very different scales, with one scale for all channels."""
     n, _, rows, columns = shape
     scale = 10 ** rng.uniform(-decades, decades, (n, 1, rows, columns))
     return scale * rng.standard_normal(shape)
@@ -240,7 +240,7 @@ def test_results_are_within_the_bound(
 
 
 @pytest.mark.slow
-def test_one_large_value_changes_only_what_sees_it(
+def test_a_large_value_affects_its_receptive_fields_only(
     convolution: tuple[Case, np.ndarray, Any],
 ) -> None:
     case, _, made = convolution
@@ -254,7 +254,7 @@ def test_one_large_value_changes_only_what_sees_it(
         is_seen = np.zeros_like(after, bool)
         is_seen[..., 9:12, 10:13] = True
         assert np.isfinite(after[~is_seen]).all()
-        # Tiles that are convolved directly round less.
+        # Directly convolved tiles have smaller rounding errors.
         np.testing.assert_allclose(after[~is_seen], before[~is_seen], atol=1e-5, rtol=0)
 
 
@@ -279,7 +279,7 @@ _CASES = st.builds(
     st.sampled_from(["cpu", "cpu:x86-64-v3", "cpu:x86-64"]),
     st.sampled_from([1, 2]),
 )
-def test_many_convolutions_are_within_the_bound(
+def test_random_convolutions_are_within_the_bound(
     case: Case, name: str, seed: int, target: str, threads: int
 ) -> None:
     w = weights(case, seed)
@@ -305,7 +305,7 @@ CENTRE = np.pad([[1.0]], 1)
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_weights_that_allow_no_limits(name: str) -> None:
+def test_weights_without_limits(name: str) -> None:
     w = WEIGHTS[name](drawn(32, 32, 3, 3) / 17)
 
     assert input_limits(w.transpose(2, 3, 1, 0)) is None
@@ -333,7 +333,7 @@ def test_weights_of_many_scales(name: str, decades: float) -> None:
 
 @pytest.mark.slow
 def test_unequal_taps_limit_unequal_pixels() -> None:
-    """A kernel of 1 at the centre reads only the smaller pixels of a chessboard."""
+    """A kernel of 1 at the centre reads only the smaller pixels of a checkerboard."""
     case = Case(channels=64, out=64)
     w = weights(case) * F32(1e-3)
     w[..., 1, 1] *= F32(1e6)
@@ -342,7 +342,7 @@ def test_unequal_taps_limit_unequal_pixels() -> None:
     check(case, x, w)
 
 
-def test_a_policy_that_is_none() -> None:
+def test_an_unknown_policy() -> None:
     with pytest.raises(TargetError, match=r"unknown winograd `always`.*auto, never"):
         lower(Case().module(weights(Case())), winograd="always")
 
@@ -362,7 +362,7 @@ def test_never_is_direct() -> None:
 
 
 @pytest.mark.slow
-def test_cached_models_of_each_policy_are_apart(tmp_path: Path) -> None:
+def test_policies_are_cached_separately(tmp_path: Path) -> None:
     text = """g (float[1, 32, 24, 24] x) => (float[k, l, m, n] y)
         <float[32, 32, 1, 1] i, float[32, 32, 3, 3] w> {
         a = Conv (x, i)

@@ -1,6 +1,6 @@
-"""What models reach on an NVIDIA GPU, beside PyTorch on the same device.
+"""GPU benchmarks against PyTorch on the same device.
 
-``python -m benchmarks.gpu FOLDER`` compiles all cases, wherever there is a compiler; ``python
-benchmarks/gpu/measure.py FOLDER`` measures them where there are a GPU, PyTorch and onnx, and
-no compiler of ours: the files hold the runtime.
+``python -m benchmarks.gpu FOLDER`` cross-compiles all cases on any machine; ``python
+benchmarks/gpu/measure.py FOLDER`` measures them on a machine with a GPU, PyTorch and onnx. It
+does not need the compiler: the compiled files contain the runtime.
 """

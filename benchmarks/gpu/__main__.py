@@ -1,4 +1,4 @@
-"""Compiles the cases: ``python -m benchmarks.gpu FOLDER``."""
+"""Compiler of the GPU benchmark cases: ``python -m benchmarks.gpu FOLDER``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 __all__ = ["compile_case", "main"]
 
 _TARGET = "cuda:sm_90"
-_LARGE_BYTES = 1 << 16  # weights that the machine with the GPU draws itself
+_LARGE_BYTES = 1 << 16  # larger weights are generated on the GPU machine
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compile all cases, or those that the command line names."""
+    """Compile all cases, or those named on the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="*", metavar="CASE")
@@ -35,11 +35,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def compile_case(case: Case, folder: Path) -> Path:
-    """Write the compiled model of a case, compressed: its large weights are zeros."""
-    made = relax_mlir.compile(relax_mlir.import_onnx(case.build()), target=_TARGET)
-    assert isinstance(made, CudaExecutable)
+    """Write the compiled model of a case, compressed, with zeros for large weights."""
+    executable = relax_mlir.compile(
+        relax_mlir.import_onnx(case.build()), target=_TARGET
+    )
+    assert isinstance(executable, CudaExecutable)
     model = folder / f"{case.name}.rxm"
-    write_archive(model, _without_weights(made.contents))
+    write_archive(model, _without_weights(executable.contents))
     path = model.with_suffix(".zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(model, model.name)
@@ -49,14 +51,14 @@ def compile_case(case: Case, folder: Path) -> Path:
 
 def _without_weights(contents: Contents) -> Contents:
     constants = {
-        key: np.zeros_like(array) if _is_drawn(array) else array
+        key: np.zeros_like(array) if _is_large_weight(array) else array
         for key, array in contents.constants.items()
     }
     return replace(contents, constants=constants)
 
 
-def _is_drawn(array: np.ndarray) -> bool:
-    """Whether it takes room, and any numbers will do: those that count places do not."""
+def _is_large_weight(array: np.ndarray) -> bool:
+    """Whether a constant is large and may be random: floats, not indices."""
     return array.nbytes >= _LARGE_BYTES and array.dtype.kind not in "iu"
 
 

@@ -1,8 +1,8 @@
-"""Measures compiled cases beside PyTorch: ``python benchmarks/gpu/measure.py FOLDER``.
+"""Measurement of compiled cases against PyTorch: ``python benchmarks/gpu/measure.py FOLDER``.
 
-Needs PyTorch, onnx and a GPU, and nothing of ours but the files that ``python -m
-benchmarks.gpu FOLDER`` has made: they hold the runtime. Both take turns on one device; times
-are by its events, ratios those of rounds, and what is told is their median.
+Needs PyTorch, onnx, a GPU and the files written by ``python -m benchmarks.gpu FOLDER``, which
+contain the runtime. Ours and PyTorch are measured interleaved on one device by its events;
+ratios are per round, and their median is reported.
 """
 
 from __future__ import annotations
@@ -25,30 +25,35 @@ from typing import Any
 import numpy as np
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 0.02  # of a measurement
+_SECONDS = 0.02  # duration of a measurement
 _COPIED_BYTES = 1 << 30
 _HOST_CALLS = 300
-_SPREAD = 0.02  # of weights that are drawn
-_BOUND = 2e-2  # of the largest number, between two ways of one kernel
+_STD = 0.02  # standard deviation of random weights
+_TOLERANCE = 2e-2  # relative to the largest output
 
-# Any: PyTorch and its tensors below, which may not be there when this is read.
+# Any: PyTorch and its tensors below; it may not be installed.
 Function = Callable[[], Any]
 Inputs = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found of one case.
+    """The measurements of one case.
 
     Attributes:
-        ours_us, rivals_us: of a call, medians; copies_gb_s: what copies reach.
-        ratios: by round, of the rival's time to ours; or of our rate to that of copies.
-        host_us: that a call keeps Python.
+        name: the case.
+        ours_us, baseline_us: median times of a call.
+        copies_gb_s: bandwidth of device copies.
+        ratios: by round, the baseline's time divided by ours, or our bandwidth divided by
+            that of copies.
+        host_us: host time of a call.
+        rate: our FLOP/s or bandwidth as text.
+        goal: the minimum ratio.
     """
 
     name: str
     ours_us: float
-    rivals_us: float
+    baseline_us: float
     copies_gb_s: float
     ratios: Sequence[float]
     host_us: float
@@ -57,12 +62,12 @@ class Measured:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """As a line of a table."""
+        """The line of the table."""
         low, middle, high = quantiles(self.ratios, n=4)
         return (
             self.name,
             f"{self.ours_us:.1f}",
-            f"{self.rivals_us:.1f}",
+            f"{self.baseline_us:.1f}",
             f"{middle:.2f} ({low:.2f} to {high:.2f})",
             f"{self.goal:.2f}",
             self.rate,
@@ -71,13 +76,13 @@ class Measured:
 
 
 _COLUMNS = (
-    *("case", "us a call", "PyTorch us", "ratio (quartiles)", "goal"),
+    *("case", "us per call", "PyTorch us", "ratio (quartiles)", "goal"),
     *("rate", "host us"),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure all cases that a folder has."""
+    """Measure all cases in a folder."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("cases", nargs="*", metavar="CASE")
@@ -88,11 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         models = dict(_unpacked(chosen.folder, Path(folder)))
         sys.path[:0] = [str(path) for path in models.values()][:1]  # the runtime
-        sys.path.append(str(_ROOT))  # behind it: there is no compiler here
+        sys.path.append(str(_ROOT))  # after it, for benchmarks and models
         found: list[Measured] = []
         for case in import_module("benchmarks.gpu.cases").CASES:
-            is_asked = not chosen.cases or case.name in chosen.cases
-            if case.name in models and is_asked:
+            is_selected = not chosen.cases or case.name in chosen.cases
+            if case.name in models and is_selected:
                 found.append(_measure(case, models[case.name], chosen.rounds))
                 print(*found[-1].row, sep="  ", flush=True)
     if chosen.json:
@@ -102,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _unpacked(folder: Path, to: Path) -> Iterator[tuple[str, Path]]:
-    """The compiled models by name of the case."""
+    """Compiled models by case."""
     for path in sorted(folder.glob("*.zip")):
         with zipfile.ZipFile(path) as archive:
             (name,) = archive.namelist()
@@ -114,26 +119,28 @@ def _measure(case: Any, path: Path, rounds: int) -> Measured:  # Any: a Case
     executable = import_module("relax_mlir.runtime.cuda.executable")
     loading = import_module("relax_mlir.runtime.cuda.loading")
     contents = loading.load(path).contents
-    model = executable.CudaExecutable(replace(contents, constants=_drawn(contents)))
+    model = executable.CudaExecutable(
+        replace(contents, constants=_with_random_weights(contents))
+    )
     given = model.signature.inputs
     inputs = {p.name: _random(torch, p, case.bounds) for p in given}
     outputs = [_empty(torch, p) for p in model.signature.outputs]
     stream = torch.cuda.current_stream()
 
     ours = model.captured(*inputs.values(), out=outputs, stream=stream)
-    rival = _RIVALS[case.rival](torch, case, inputs)
+    baseline = _BASELINES[case.baseline](torch, case, inputs)
     ours()
-    expected = rival()
-    if case.rival != "network":  # whose weights are drawn anew
+    expected = baseline()
+    if case.baseline != "network":  # its weights are random
         _compare(case.name, outputs[0], expected)
     copies = _copier(torch)
-    kinds = (ours, rival, copies)
+    kinds = (ours, baseline, copies)
     counts = [_count(torch, kind) for kind in kinds]
     times = [
         [_seconds(torch, f, n) for f, n in zip(kinds, counts, strict=True)]
         for _ in range(rounds)
     ]
-    our_times, rival_times, copy_times = zip(*times, strict=True)
+    our_times, baseline_times, copy_times = zip(*times, strict=True)
     ratios = [b / a for a, b, _ in times]
     ours_s, copies_s = median(our_times), median(copy_times)
     rate = f"{case.flops / ours_s / 1e12:.0f} TFLOP/s" if case.flops else ""
@@ -143,7 +150,7 @@ def _measure(case: Any, path: Path, rounds: int) -> Measured:  # Any: a Case
     return Measured(
         case.name,
         1e6 * ours_s,
-        1e6 * median(rival_times),
+        1e6 * median(baseline_times),
         2 * _COPIED_BYTES / copies_s / 1e9,
         ratios,
         1e6 * _host_seconds(torch, ours),
@@ -152,21 +159,21 @@ def _measure(case: Any, path: Path, rounds: int) -> Measured:  # Any: a Case
     )
 
 
-def _drawn(contents: Any) -> dict[str, np.ndarray]:  # Any: a runtime's Contents
-    """The weights; those that are zeros were left out."""
+def _with_random_weights(
+    contents: Any,
+) -> dict[str, np.ndarray]:  # Any: a runtime's Contents
+    """The constants, with random numbers for those that are all zeros."""
     rng = np.random.default_rng(0)
     return {
         key: array
         if array.any()
-        else (_SPREAD * rng.standard_normal(array.shape, np.float32)).astype(
-            array.dtype
-        )
+        else (_STD * rng.standard_normal(array.shape, np.float32)).astype(array.dtype)
         for key, array in contents.constants.items()
     }
 
 
 def _random(torch: Any, parameter: Any, bounds: Any) -> Any:
-    """An input on the GPU."""
+    """A random input on the GPU."""
     shape, kind = [int(n) for n in parameter.shape], getattr(torch, parameter.dtype)
     if not kind.is_floating_point:
         return torch.randint(0, bounds[parameter.name], shape, device="cuda").to(kind)
@@ -174,20 +181,20 @@ def _random(torch: Any, parameter: Any, bounds: Any) -> Any:
 
 
 def _empty(torch: Any, parameter: Any) -> Any:
-    """An output on the GPU, of numbers that are none."""
+    """An output on the GPU, filled with NaN."""
     shape, kind = [int(n) for n in parameter.shape], getattr(torch, parameter.dtype)
     return torch.full(shape, float("nan"), dtype=kind, device="cuda")
 
 
 def _compare(name: str, ours: Any, theirs: Any) -> None:
-    """Refuse what is not what the rival computes.
+    """Compare our output with the baseline's.
 
     Raises:
-        ValueError: it is not.
+        ValueError: they differ.
     """
     largest = theirs.float().abs().max().item()
     error = (ours.float() - theirs.float()).abs().max().item()
-    if not error <= _BOUND * largest:
+    if not error <= _TOLERANCE * largest:
         raise ValueError(f"{name}: off by {error}, of numbers up to {largest}")
 
 
@@ -199,14 +206,14 @@ def _copier(torch: Any) -> Function:
 
 
 def _count(torch: Any, call: Function) -> int:
-    """How many calls a measurement has; all that is made once is made then."""
+    """The number of calls per measurement, after a warm-up."""
     for _ in range(3):
         call()
     return max(1, int(_SECONDS / max(_seconds(torch, call, 3), 1e-6)))
 
 
 def _seconds(torch: Any, call: Function, count: int) -> float:
-    """Of a call, on the device."""
+    """Device time per call."""
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     first.record()
     for _ in range(count):
@@ -217,7 +224,7 @@ def _seconds(torch: Any, call: Function, count: int) -> float:
 
 
 def _host_seconds(torch: Any, call: Function) -> float:
-    """What a call keeps the caller; the device may be behind."""
+    """Host time of a call, which may return before the device finishes."""
     times = []
     for _ in range(_HOST_CALLS):
         torch.cuda.synchronize()
@@ -228,7 +235,7 @@ def _host_seconds(torch: Any, call: Function) -> float:
     return median(times)
 
 
-def _product(torch: Any, case: Any, inputs: Inputs) -> Function:
+def _matmul(torch: Any, case: Any, inputs: Inputs) -> Function:
     out = torch.matmul(*inputs.values())
     return lambda: torch.matmul(*inputs.values(), out=out)
 
@@ -254,7 +261,7 @@ def _layer_norm(torch: Any, case: Any, inputs: Inputs) -> Function:
 
 
 def _network(torch: Any, case: Any, inputs: Inputs) -> Function:
-    """torch.compile with CUDA graphs, on the same graph of operators."""
+    """``torch.compile`` with CUDA graphs, on the same graph of operators."""
     to_torch = import_module("benchmarks.onnx_to_torch").to_torch
     plain = to_torch(case.build()).cuda()
     given = [inputs[name] for name in plain.input_names]
@@ -268,7 +275,7 @@ def _network(torch: Any, case: Any, inputs: Inputs) -> Function:
 
     try:
         call()
-    except failure as error:  # seen: a pattern of attention that its own check refuses
+    except failure as error:  # an attention pattern that fails its own check
         (why,) = str(error).splitlines()[1:2] or [""]
         print(f"{case.name}: torch.compile without its pattern matcher: {why}")
         torch.compiler.reset()
@@ -278,8 +285,8 @@ def _network(torch: Any, case: Any, inputs: Inputs) -> Function:
     return call
 
 
-_RIVALS: dict[str, Callable[[Any, Any, Inputs], Function]] = {
-    "product": _product,
+_BASELINES: dict[str, Callable[[Any, Any, Inputs], Function]] = {
+    "matmul": _matmul,
     "attention": _attention,
     "causal_attention": partial(_attention, is_causal=True),
     "softmax": _softmax,
@@ -299,8 +306,9 @@ def _page(found: Sequence[Measured]) -> str:
 {torch.cuda.get_device_name()}, {datetime.date.today()}, PyTorch {torch.__version__}, CUDA
 {torch.version.cuda}. Copies within the device, read and written: {copies:.0f} GB/s. Written by `benchmarks/gpu/measure.py`.
 
-The ratio is PyTorch's time to ours, in turns; of `gemv`, `softmax` and `layernorm` it is our rate to that of copies. Networks
-are of 16 bits, beside `torch.compile(mode="reduce-overhead")`. Ours are captured calls (`model.captured`); `host us` is what one keeps Python.
+The ratio is PyTorch's time divided by ours, interleaved; for `gemv`, `softmax` and `layernorm` it is our bandwidth divided by that of
+copies. Networks are in f16, against `torch.compile(mode="reduce-overhead")`. Ours are CUDA graphs (`model.captured`); `host us` is the
+host time of a call.
 
 {table}
 """

@@ -1,6 +1,6 @@
-"""The relax dialect: one class per operator, by family.
+"""The relax dialect: one class per operator, one module per family of operators.
 
-An operator's class is ``relax.AddOp`` from here, or from its family's module.
+The class of an operator, such as ``relax.AddOp``, is accessible from this package.
 """
 
 from importlib import import_module
@@ -10,13 +10,13 @@ from relax_mlir.dialects.relax.core import Relax, RelaxOperation, relax_ops
 
 __all__ = ["Relax", "RelaxOperation", "relax_ops"]
 
-# A family of operators joins the dialect when it is imported, and is found by being here.
+# Importing a module registers its operators with the dialect.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 
 def __getattr__(name: str) -> type[RelaxOperation]:
-    """The class of an operator, whichever family it belongs to."""
+    """Looks up the class of an operator in all families."""
     for op in Relax.operations:
         if op.__name__ == name:
             return op

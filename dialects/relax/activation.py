@@ -1,4 +1,4 @@
-"""Smooth activation functions, and piecewise linear stand-ins for them."""
+"""Smooth activation functions and their piecewise linear approximations."""
 
 from math import erfc, inf, pi, sqrt
 
@@ -6,20 +6,20 @@ import numpy as np
 from mlir import ir
 from mlir.ir import FloatAttr, RankedTensorType
 
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
     ActivationOp,
     FloatUnaryOp,
     computed_wide,
 )
-from relax_mlir.dialects.relax.exponential import log1p
+from relax_mlir.dialects.relax.exp_log import log1p
 from relax_mlir.dialects.tir import Builder, Scalar
 
 _SATURATING = EdgeCase((41,), low=-200.0, high=200.0)
 
 
 class SigmoidOp(FloatUnaryOp, name="sigmoid", onnx=("Sigmoid", 6)):
-    """1 / (1 + e^-x)."""
+    """The logistic function: 1 / (1 + e^-x)."""
 
     cases = (*FloatUnaryOp.cases, _SATURATING)
 
@@ -33,7 +33,10 @@ class SigmoidOp(FloatUnaryOp, name="sigmoid", onnx=("Sigmoid", 6)):
 
 
 class HardSigmoidOp(FloatUnaryOp, name="hard_sigmoid"):
-    """alpha * x + beta, limited to [0, 1]."""
+    """alpha * x + beta, clipped to [0, 1].
+
+    Source: ONNX HardSigmoid-6.
+    """
 
     alpha: FloatAttr
     beta: FloatAttr
@@ -65,7 +68,7 @@ class HardSigmoidOp(FloatUnaryOp, name="hard_sigmoid"):
 
 
 class HardSwishOp(FloatUnaryOp, name="hard_swish", onnx=("HardSwish", 14)):
-    """x * hard_sigmoid(x), with slope 1/6.
+    """x * hard_sigmoid(x) with alpha 1/6 and beta 1/2.
 
     Source: Howard et al., Searching for MobileNetV3, 2019; ONNX HardSwish-14.
     """
@@ -97,10 +100,11 @@ class SiluOp(ActivationOp, name="nn_silu"):
 
 
 class SoftplusOp(ActivationOp, name="nn_softplus"):
-    """log(1 + e^(beta * data)) / beta, computed so that nothing overflows.
+    """log(1 + e^(beta * data)) / beta, computed without overflow.
 
     Attributes:
-        threshold: where beta * data is above it, the result is data.
+        beta: the steepness.
+        threshold: where beta * data exceeds it, the result is data.
     """
 
     beta: FloatAttr
@@ -149,7 +153,8 @@ class SoftsignOp(FloatUnaryOp, name="softsign", onnx=("Softsign", 1)):
 class MishOp(FloatUnaryOp, name="mish", onnx=("Mish", 18)):
     """x * tanh(log(1 + e^x)).
 
-    With n = e^x (e^x + 2) the hyperbolic tangent is n / (n + 2), and 1 from x = 20 on.
+    With n = e^x (e^x + 2) the hyperbolic tangent is n / (n + 2); it rounds to 1 for
+    x >= 20.
 
     Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019.
     """
@@ -168,7 +173,7 @@ class MishOp(FloatUnaryOp, name="mish", onnx=("Mish", 18)):
 
 
 class GeluOp(ActivationOp, name="nn_gelu"):
-    """data times the probability that a standard normal variable is below it.
+    """data * Phi(data), with the cumulative distribution Phi of the standard normal.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
@@ -184,7 +189,7 @@ class GeluOp(ActivationOp, name="nn_gelu"):
 
 
 class GeluTanhOp(ActivationOp, name="nn_gelu_tanh"):
-    """data/2 * (1 + tanh(sqrt(2/pi) * (data + 0.044715 data^3))), nearly ``nn.gelu``.
+    """data/2 * (1 + tanh(sqrt(2/pi) * (data + 0.044715 data^3))); approximates ``nn.gelu``.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
@@ -196,7 +201,7 @@ class GeluTanhOp(ActivationOp, name="nn_gelu_tanh"):
     def reference(data: np.ndarray) -> np.ndarray:
         wide = data.astype(np.float64)
         inner = sqrt(2 / pi) * (wide + 0.044715 * wide**3)
-        # (1 + tanh(inner)) / 2, without the difference of nearly equal numbers below 0.
+        # (1 + tanh(inner)) / 2, without cancellation for negative numbers.
         return data / (1 + np.exp(-2 * inner))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:

@@ -1,4 +1,4 @@
-"""Means of as many parts of an axis as are asked for."""
+"""Adaptive average pooling to a given output size, and global pooling."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -10,11 +10,11 @@ from mlir.ir import DenseI64ArrayAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.layouts import SPATIAL, Layout
 from relax_mlir.dialects.relax.reduce import MaxOp, MeanOp
-from relax_mlir.dialects.relax.windows import per_axis
+from relax_mlir.dialects.relax.window_attributes import expand_per_axis
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -24,17 +24,17 @@ _BOOL = dtypes.dtype("bool")
 
 
 class AdaptiveAvgPoolOp(Relax.Operation):
-    """Base of means of parts that overlap as little as they can.
+    """Base of adaptive average pooling to a given output size.
 
-    Part i of m along an axis of size n goes from i * n / m, rounded down, up to
-    (i + 1) * n / m, rounded up.
+    Output i of m along an axis of size n is the mean of the elements from
+    floor(i * n / m) to ceil((i + 1) * n / m), exclusive.
 
     Attributes:
-        output_size: how many parts per spatial axis; None for as many as elements.
-        layout, out_layout: what the axes of data and y stand for, n batch, c channels;
-            None for the layout of data.
+        output_size: output size per spatial axis; None for the input size.
+        layout, out_layout: the layouts of data and y; None for the layout of data.
     Shapes, by letters of the layouts:
         data: n, c, spatial...; y: n, c, output_size....
+    Source: PyTorch AdaptiveAvgPool2d.
     """
 
     spatial_rank: ClassVar[int]
@@ -53,17 +53,19 @@ class AdaptiveAvgPoolOp(Relax.Operation):
 
     @classmethod
     def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
-        whole = {**cls.attribute_defaults(), **attrs}
-        size = whole["output_size"]
+        merged = {**cls.attribute_defaults(), **attrs}
+        size = merged["output_size"]
         return {
-            **whole,
-            "output_size": None if size is None else per_axis(size, cls.spatial_rank),
-            "out_layout": whole["out_layout"] or whole["layout"],
+            **merged,
+            "output_size": None
+            if size is None
+            else expand_per_axis(size, cls.spatial_rank),
+            "out_layout": merged["out_layout"] or merged["layout"],
         }
 
     @classmethod
     def layouts(cls, attrs: Mapping[str, Any]) -> tuple[Layout, Layout]:
-        """Those of data and y."""
+        """The layouts of data and y."""
         plain = f"NC{SPATIAL[cls.spatial_rank]}"
         out = attrs["out_layout"] or attrs["layout"]
         return Layout(attrs["layout"], plain), Layout(out, plain)
@@ -103,15 +105,15 @@ class AdaptiveAvgPoolOp(Relax.Operation):
         x = layout.buffer(b.buffer(self.data))
         parts = out.to_plain(b.results[0][0])[2:]
         if all(count == 1 for count in parts):
-            return _mean_of_all(b, x, out)
-        return _mean_of_parts(b, x, parts, out)
+            return _global_mean(b, x, out)
+        return _adaptive_mean(b, x, parts, out)
 
 
-def _mean_of_all(b: Builder, x: Buffer, out: Layout) -> Buffer:
+def _global_mean(b: Builder, x: Buffer, out: Layout) -> Buffer:
     shape, dtype = b.results[0]
-    kept = b.sum_dtype(x.dtype)
+    kept = b.accumulator_dtype(x.dtype)
     axes = range(2, x.rank)
-    total = b.reduce("add", x, axes, fn=b.wide, dtype=kept, name="sum")
+    total = b.reduce("add", x, axes, fn=b.widen, dtype=kept, name="sum")
     count = b.dim(shapes.product(x.shape[2:]))
 
     def divide(*axes: Index) -> Scalar:
@@ -121,10 +123,10 @@ def _mean_of_all(b: Builder, x: Buffer, out: Layout) -> Buffer:
     return b.compute(shape, divide, dtype, "divide")
 
 
-def _mean_of_parts(b: Builder, x: Buffer, parts: Sequence[Dim], out: Layout) -> Buffer:
-    """The sums of all elements that may belong to a part, where they do, by their number.
+def _adaptive_mean(b: Builder, x: Buffer, parts: Sequence[Dim], out: Layout) -> Buffer:
+    """Masked sums over windows of the largest size, divided by the number of elements.
 
-    A part has one element more than n / m rounded up at most.
+    A window has at most ceil(n / m) + 1 elements.
     """
     shape, dtype = b.results[0]
     plain, rank = out.to_plain(shape), len(parts)
@@ -148,10 +150,10 @@ def _mean_of_parts(b: Builder, x: Buffer, parts: Sequence[Dim], out: Layout) -> 
         for (begin, end), tap in zip(bounds(point), taps, strict=True):
             where.append(begin + tap)
             inside = inside & (begin + tap < end)
-        zero = b.constant(0, b.sum_dtype(x.dtype))
-        return b.guarded(inside, lambda: b.wide(x[tuple(where)]), zero)
+        zero = b.constant(0, b.accumulator_dtype(x.dtype))
+        return b.read_if(inside, lambda: b.widen(x[tuple(where)]), zero)
 
-    kept = b.sum_dtype(dtype)
+    kept = b.accumulator_dtype(dtype)
     total = b.reduce_over("add", plain, extents, body, kept, "adaptive_pool")
 
     def divide(*axes: Index) -> Scalar:
@@ -166,7 +168,7 @@ def _mean_of_parts(b: Builder, x: Buffer, parts: Sequence[Dim], out: Layout) -> 
 
 
 class AdaptiveAvgPool1dOp(AdaptiveAvgPoolOp, name="nn_adaptive_avg_pool1d"):
-    """Means of parts of one spatial axis."""
+    """Adaptive average pooling over one spatial axis."""
 
     spatial_rank = 1
     cases = (
@@ -178,7 +180,7 @@ class AdaptiveAvgPool1dOp(AdaptiveAvgPoolOp, name="nn_adaptive_avg_pool1d"):
 
 
 class AdaptiveAvgPool2dOp(AdaptiveAvgPoolOp, name="nn_adaptive_avg_pool2d"):
-    """Means of parts of two spatial axes."""
+    """Adaptive average pooling over two spatial axes."""
 
     spatial_rank = 2
     cases = (
@@ -196,7 +198,7 @@ class AdaptiveAvgPool2dOp(AdaptiveAvgPoolOp, name="nn_adaptive_avg_pool2d"):
 
 
 class AdaptiveAvgPool3dOp(AdaptiveAvgPoolOp, name="nn_adaptive_avg_pool3d"):
-    """Means of parts of three spatial axes."""
+    """Adaptive average pooling over three spatial axes."""
 
     spatial_rank = 3
     cases = (
@@ -223,7 +225,7 @@ def global_average_pool(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("GlobalMaxPool", since=1)
 def global_max_pool(node: OnnxNode) -> ir.Value:
-    """The largest element of every channel; NaN if it holds one.
+    """The largest element of every channel; NaN if the channel contains NaN.
 
     Source: ONNX GlobalMaxPool-1.
     """

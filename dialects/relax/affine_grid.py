@@ -8,7 +8,7 @@ from mlir.ir import BoolAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -17,18 +17,20 @@ __all__ = ["AffineGridOp"]
 
 
 class AffineGridOp(Relax.Operation, name="image_affine_grid"):
-    """Sampling grid of an affine map: the coordinates, from -1 to 1, of every pixel, mapped.
+    """The sampling grid of an affine map: normalised pixel coordinates, transformed.
+
+    y = data @ [x, y, 1] (or [x, y, z, 1]) for the coordinates, from -1 to 1, of every
+    pixel.
 
     Attributes:
-        size: height and width of the image, after the depth of a volume.
-        align_corners: whether -1 and 1 are the centres of the outermost pixels, or the
-            borders of the image. Along an axis of one pixel, that is at 1 if they are the
-            centres.
+        size: (height, width) of the image, or (depth, height, width) of the volume.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels, rather
+            than the borders of the image. With it, the pixel of an axis of size 1 is at 1.
     Shapes:
-        data: [batch, r, r + 1], floats, for r sizes; y: [batch, r, *size], x first, then
-        y, then z.
-    Source: ONNX AffineGrid-20, whose result has the coordinates last, and which leaves
-        axes of one pixel to the runtime; onnxruntime takes the last point.
+        data: [batch, r, r + 1], floats, for r sizes; y: [batch, r, *size], the components
+        in the order x, y, z.
+    Source: ONNX AffineGrid-20, whose result has the coordinates last, and which does not
+        define axes of size 1; onnxruntime takes the last point.
     """
 
     data: Operand[RankedTensorType]
@@ -62,7 +64,7 @@ class AffineGridOp(Relax.Operation, name="image_affine_grid"):
             raise ValueError(f"data: expected rank 3, got {data.rank}")
         if len(size) not in (2, 3):
             raise ValueError(f"size: expected 2 or 3 sizes, got {len(size)}")
-        shapes.require_sizes(size)
+        shapes.require_nonnegative(size)
         batch, rows, columns = tensors.shape_of(data)
         shapes.unify(len(size), rows)
         shapes.unify(len(size) + 1, columns)
@@ -83,11 +85,11 @@ class AffineGridOp(Relax.Operation, name="image_affine_grid"):
         aligned = self.align_corners.value
 
         def coordinate(axis: Index, size: Dim) -> Scalar:
-            count = Index(Index.value_of(b.dim(b.local(size)))).to_scalar(out)
-            place = _coordinate(axis.to_scalar(out), count, aligned)
+            count = Index(Index.value_of(b.dim(b.local_dim(size)))).to_scalar(out)
+            value = _coordinate(axis.to_scalar(out), count, aligned)
             if not aligned or shapes.is_known_unequal(size, 1):
-                return place
-            return b.select(count.equal(1), b.constant(1, out), place)
+                return value
+            return b.select(count.equal(1), b.constant(1, out), value)
 
         def body(n: Index, i: Index, *axes: Index) -> Scalar:
             points = [
@@ -103,14 +105,14 @@ class AffineGridOp(Relax.Operation, name="image_affine_grid"):
 
 
 def _coordinates(size: int, aligned: bool) -> np.ndarray:
-    """The coordinates of all pixels along an axis."""
+    """The normalised coordinates of all pixels along an axis."""
     if aligned and size == 1:
         return np.ones(1)
     return _coordinate(np.arange(size), size, aligned)
 
 
 def _coordinate(index: Any, size: Any, aligned: bool) -> Any:  # Any: numbers or scalars
-    """The coordinate, from -1 to 1, of a pixel in a row of ``size``."""
+    """The normalised coordinate of a pixel along an axis of ``size``."""
     if aligned:
         return index * 2 / (size - 1) - 1
     return (index * 2 + 1) / size - 1

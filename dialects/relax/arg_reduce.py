@@ -1,4 +1,4 @@
-"""Where the extreme elements along an axis are."""
+"""Arg-reductions: indices of the extreme elements along an axis."""
 
 from typing import Any, ClassVar
 
@@ -8,25 +8,29 @@ from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import require, wide_type, widened
-from relax_mlir.dialects.relax.reduce import number_of_point, reduced_axes
+from relax_mlir.dialects.relax.elementwise import (
+    require_element_type,
+    wide_type,
+    widen_array,
+)
+from relax_mlir.dialects.relax.reduce import linearize_index, reduced_axes
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 _I64 = dtype("int64")
 
 
 class ArgReduceOp(Relax.Operation):
-    """Base of the searches along one axis, or through all elements.
+    """Base of the arg-reductions along one axis, or over all elements.
 
-    NaN is taken for the most extreme element, as numpy does.
+    NaN counts as the most extreme element, as in numpy.
 
     Attributes:
-        axis: counted from either end; None searches all elements, in row-major order.
-        keepdims: whether the axes that are searched stay, with size 1.
+        axis: negative ones count from the end; None for the flattened tensor.
+        keepdims: whether the reduced axes are kept with size 1.
     Shapes:
-        x: any shape with an element to find. y: int64, without the searched axes.
+        x: any shape whose reduced axes are not empty. y: int64, without the reduced axes.
     """
 
     x: Operand[RankedTensorType]
@@ -34,8 +38,8 @@ class ArgReduceOp(Relax.Operation):
     axis: IntegerAttr | None
     keepdims: BoolAttr
 
-    kind: ClassVar[str]  # the reduction that finds the extreme element
-    takes_last: ClassVar[bool] = False  # of equal elements; else the first
+    kind: ClassVar[str]  # the reduction that gives the extreme element
+    takes_last: ClassVar[bool] = False  # the last of equal elements, not the first
     cases = (
         Case((5,), axis=0),
         Case((3, 71), axis=1, keepdims=True),
@@ -58,51 +62,51 @@ class ArgReduceOp(Relax.Operation):
     def infer(
         x: RankedTensorType, axis: int | None = None, keepdims: bool = False
     ) -> RankedTensorType:
-        require("fiu", x)
+        require_element_type("fiu", x)
         shape = tensors.shape_of(x)
-        axes = _searched_axes(axis, len(shape))
-        for searched in axes:
-            if shape[searched] == 0:
+        axes = _reduced_axes(axis, len(shape))
+        for reduced in axes:
+            if shape[reduced] == 0:
                 raise ValueError(
-                    f"axis {searched} is empty: expected an element to choose"
+                    f"axis {reduced} is empty: expected an element to choose"
                 )
-            shapes.require_at_least(shape[searched], 1)
+            shapes.require_at_least(shape[reduced], 1)
         return tensors.tensor_type(shapes.reduced(shape, axes, keepdims), _I64)
 
     def legalize(self, b: Builder) -> Buffer:
-        """The extreme element of every row, then the place of what equals it."""
+        """Two reductions: the extreme element, then the first index equal to it."""
         x, (shape, _) = b.buffer(self.x), b.results[0]
-        axes = _searched_axes(self.python_attrs()["axis"], x.rank)
+        axes = _reduced_axes(self.python_attrs()["axis"], x.rank)
         sizes = [x.shape[axis] for axis in axes]
         kept = [i for i in range(x.rank) if i not in axes]
         keepdims = self.keepdims.value
         top = b.reduce(
-            self.kind, x, axes, fn=b.wide, dtype=wide_type(x.dtype), name=self.kind
+            self.kind, x, axes, fn=b.widen, dtype=wide_type(x.dtype), name=self.kind
         )
 
         def body(*points: Index) -> Scalar:
             outer, inner = points[: len(shape)], points[len(shape) :]
-            place = dict(zip(axes, inner, strict=True))
-            place |= {i: outer[i if keepdims else n] for n, i in enumerate(kept)}
-            row = tuple(0 if i in axes else place[i] for i in range(x.rank))
-            v, t = b.wide(x[tuple(place[i] for i in range(x.rank))]), top[row]
-            found = v.equal(t) | v.not_equal(v)
+            at = dict(zip(axes, inner, strict=True))
+            at |= {i: outer[i if keepdims else n] for n, i in enumerate(kept)}
+            row = tuple(0 if i in axes else at[i] for i in range(x.rank))
+            v, t = b.widen(x[tuple(at[i] for i in range(x.rank))]), top[row]
+            is_extreme = v.equal(t) | v.not_equal(v)
             far = b.constant(-1 if self.takes_last else 2**63 - 1, _I64)
-            return b.select(found, number_of_point(b, inner, sizes), far)
+            return b.select(is_extreme, linearize_index(b, inner, sizes), far)
 
         kind = "max" if self.takes_last else "min"
         return b.reduce_over(kind, shape, sizes, body, _I64, "index")
 
 
-def _searched_axes(axis: int | None, rank: int) -> tuple[int, ...]:
+def _reduced_axes(axis: int | None, rank: int) -> tuple[int, ...]:
     return reduced_axes(None if axis is None else (axis,), rank)
 
 
-def _found(
+def _arg_extreme(
     x: np.ndarray, axis: int | None, keepdims: bool, search: Any, *, last: bool = False
 ) -> np.ndarray:  # Any: numpy's function
-    """Where the extreme elements are; the last of equal ones from the other end."""
-    wide = widened(x)
+    """The numpy reference; the last of equal elements is the first of the flipped array."""
+    wide = widen_array(x)
     wide = np.flip(wide, axis) if last else wide
     found = search(wide, axis, keepdims=keepdims)
     count = x.size if axis is None else x.shape[axis]
@@ -110,23 +114,29 @@ def _found(
 
 
 class ArgmaxOp(ArgReduceOp, name="argmax"):
-    """The index of the largest element along an axis, the first of equal ones."""
+    """The index of the largest element along an axis, the first of equal ones.
+
+    Source: numpy.argmax; ONNX ArgMax-13.
+    """
 
     kind = "max"
 
     @staticmethod
     def reference(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-        return _found(x, axis, keepdims, np.argmax)
+        return _arg_extreme(x, axis, keepdims, np.argmax)
 
 
 class ArgminOp(ArgReduceOp, name="argmin"):
-    """The index of the smallest element along an axis, the first of equal ones."""
+    """The index of the smallest element along an axis, the first of equal ones.
+
+    Source: numpy.argmin; ONNX ArgMin-13.
+    """
 
     kind = "min"
 
     @staticmethod
     def reference(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-        return _found(x, axis, keepdims, np.argmin)
+        return _arg_extreme(x, axis, keepdims, np.argmin)
 
 
 class ArgmaxLastOp(ArgReduceOp, name="argmax_last"):
@@ -140,7 +150,7 @@ class ArgmaxLastOp(ArgReduceOp, name="argmax_last"):
 
     @staticmethod
     def reference(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-        return _found(x, axis, keepdims, np.argmax, last=True)
+        return _arg_extreme(x, axis, keepdims, np.argmax, last=True)
 
 
 class ArgminLastOp(ArgReduceOp, name="argmin_last"):
@@ -154,4 +164,4 @@ class ArgminLastOp(ArgReduceOp, name="argmin_last"):
 
     @staticmethod
     def reference(x: np.ndarray, axis: int | None, keepdims: bool) -> np.ndarray:
-        return _found(x, axis, keepdims, np.argmin, last=True)
+        return _arg_extreme(x, axis, keepdims, np.argmin, last=True)

@@ -1,11 +1,11 @@
-"""Arithmetic on one element, or on a pair of them."""
+"""Elementwise arithmetic, rounding and clipping."""
 
 import numpy as np
 from mlir.ir import FloatAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
@@ -13,7 +13,7 @@ from relax_mlir.dialects.relax.elementwise import (
     MathOp,
     UnaryOp,
     computed_wide,
-    require,
+    require_element_type,
 )
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
@@ -28,7 +28,7 @@ _DIVISORS = (  # zeros and both signs on both sides
 
 
 class AbsOp(UnaryOp, name="abs", onnx=("Abs", 6)):
-    """The distance from 0; the lowest signed integer stays as it is."""
+    """The absolute value; the lowest signed integer is unchanged (wraps)."""
 
     cases = (*UnaryOp.cases, *_INTEGERS, Case((5, "uint16"), high=65535))
     reference = staticmethod(computed_wide(np.abs))
@@ -40,7 +40,7 @@ class AbsOp(UnaryOp, name="abs", onnx=("Abs", 6)):
 
 
 class NegativeOp(UnaryOp, name="negative", onnx=("Neg", 6)):
-    """Minus x."""
+    """-x; integers wrap around."""
 
     cases = (*UnaryOp.cases, *_INTEGERS)
     reference = staticmethod(computed_wide(np.negative))
@@ -50,7 +50,7 @@ class NegativeOp(UnaryOp, name="negative", onnx=("Neg", 6)):
 
 
 class SignOp(UnaryOp, name="sign", onnx=("Sign", 9)):
-    """-1, 0 or 1; NaN stays NaN, and 0 has no sign."""
+    """The sign of x: -1, 0 or 1; NaN for NaN, +0 for zeros of both signs."""
 
     cases = (*UnaryOp.cases, *_INTEGERS, Case((5, "uint8"), high=2))
     reference = staticmethod(computed_wide(np.sign))
@@ -66,7 +66,7 @@ class SignOp(UnaryOp, name="sign", onnx=("Sign", 9)):
 
 
 class ReciprocalOp(FloatUnaryOp, name="reciprocal", onnx=("Reciprocal", 6)):
-    """1 / x."""
+    """The reciprocal, 1 / x."""
 
     cases = (
         *(case for case in UnaryOp.cases if isinstance(case, EdgeCase)),
@@ -84,7 +84,7 @@ class ReciprocalOp(FloatUnaryOp, name="reciprocal", onnx=("Reciprocal", 6)):
 
 
 class RoundingOp(MathOp):
-    """Base of the ways to an integer nearby; integers stay as they are."""
+    """Base of the roundings to an integer; the identity on integers."""
 
     cases = (*MathOp.cases, Case((9, "int8"), low=-128, high=127))
 
@@ -97,26 +97,26 @@ class RoundingOp(MathOp):
 
 
 class CeilOp(RoundingOp, name="ceil", onnx=("Ceil", 6)):
-    """The least integer that is not below x."""
+    """x rounded up to an integer."""
 
     reference = staticmethod(computed_wide(np.ceil))
 
 
 class FloorOp(RoundingOp, name="floor", onnx=("Floor", 6)):
-    """The greatest integer that is not above x."""
+    """x rounded down to an integer."""
 
     reference = staticmethod(computed_wide(np.floor))
 
 
 class RoundOp(RoundingOp, name="round", onnx=("Round", 11)):
-    """The nearest integer; of two, the even one."""
+    """x rounded to the nearest integer, ties to even."""
 
     reference = staticmethod(computed_wide(np.rint))
     function = "roundeven"
 
 
 class TruncOp(RoundingOp, name="trunc"):
-    """The nearest integer towards 0."""
+    """x rounded towards 0."""
 
     reference = staticmethod(computed_wide(np.trunc))
 
@@ -132,11 +132,11 @@ class SquareOp(UnaryOp, name="square"):
 
 
 class ClipOp(UnaryOp, name="clip"):
-    """x limited to [min, max], or max where min is above it; NaN stays NaN.
+    """x clipped to [min, max]: min(max(x, min), max); NaN stays NaN.
 
     Attributes:
-        min, max: the limits; infinities where there is none. Integers are compared with
-            what truncation leaves of them.
+        min, max: the bounds; infinite for none. For integers they are truncated.
+    Source: numpy.clip; ONNX Clip-13.
     """
 
     argument_attributes = ("min", "max")
@@ -158,14 +158,14 @@ class ClipOp(UnaryOp, name="clip"):
 
     @staticmethod
     def infer(x: RankedTensorType, min: float, max: float) -> RankedTensorType:
-        require("fiu", x)
+        require_element_type("fiu", x)
         return x
 
     @staticmethod
     @computed_wide
     def reference(x: np.ndarray, min: float, max: float) -> np.ndarray:
-        least, most = (x.dtype.type(_limit(v, x.dtype)) for v in (min, max))
-        return np.minimum(np.maximum(x, least), most)
+        low, high = (x.dtype.type(_limit(v, x.dtype)) for v in (min, max))
+        return np.minimum(np.maximum(x, low), high)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         limits = (self.min.value, self.max.value)
@@ -175,7 +175,7 @@ class ClipOp(UnaryOp, name="clip"):
 
 
 def _limit(value: float, type_: np.dtype) -> float:
-    """``value`` in that type; beyond the integers it is the last of them."""
+    """``value`` truncated and saturated to an integer type; unchanged for floats."""
     if not np.issubdtype(type_, np.integer):
         return value
     info = np.iinfo(type_)
@@ -210,7 +210,7 @@ class MultiplyOp(BinaryOp, name="multiply", onnx=("Mul", 7)):
 
 
 class DivideOp(BinaryOp, name="divide", onnx=("Div", 7)):
-    """x1 / x2; integers truncate, and x1 / 0 is 0 there."""
+    """x1 / x2; integer division truncates, with x1 / 0 = 0."""
 
     cases = (*BinaryOp.cases, *_DIVISORS)
 
@@ -228,7 +228,7 @@ class DivideOp(BinaryOp, name="divide", onnx=("Div", 7)):
 
 
 class FloorDivideOp(BinaryOp, name="floor_divide"):
-    """x1 / x2 rounded down; x1 / 0 is 0 for integers."""
+    """x1 / x2 rounded down; for integers x1 / 0 = 0."""
 
     cases = (*BinaryOp.cases, *_DIVISORS)
 
@@ -250,7 +250,7 @@ class FloorDivideOp(BinaryOp, name="floor_divide"):
 
 
 class ModOp(BinaryOp, name="mod"):
-    """The remainder of x1 / x2 with the sign of x1, as in C; 0 for integers over 0."""
+    """The remainder of x1 / x2 with the sign of x1, as C's fmod; 0 for integers mod 0."""
 
     cases = (*BinaryOp.cases, *_DIVISORS)
     reference = staticmethod(computed_wide(np.fmod))
@@ -260,7 +260,7 @@ class ModOp(BinaryOp, name="mod"):
 
 
 class FloorModOp(BinaryOp, name="floor_mod"):
-    """The remainder of x1 / x2 rounded down, with the sign of x2; 0 for integers over 0."""
+    """x1 - floor(x1 / x2) * x2, with the sign of x2; 0 for integers mod 0."""
 
     cases = (*BinaryOp.cases, *_DIVISORS)
     reference = staticmethod(computed_wide(np.mod))
@@ -278,7 +278,7 @@ class FloorModOp(BinaryOp, name="floor_mod"):
 
 
 class MaximumOp(BinaryOp, name="maximum"):
-    """The larger of x1 and x2; NaN if either is."""
+    """The larger of x1 and x2; NaN if either is NaN."""
 
     reference = staticmethod(computed_wide(np.maximum))
 
@@ -287,7 +287,7 @@ class MaximumOp(BinaryOp, name="maximum"):
 
 
 class MinimumOp(BinaryOp, name="minimum"):
-    """The smaller of x1 and x2; NaN if either is."""
+    """The smaller of x1 and x2; NaN if either is NaN."""
 
     reference = staticmethod(computed_wide(np.minimum))
 
@@ -296,10 +296,10 @@ class MinimumOp(BinaryOp, name="minimum"):
 
 
 class EwiseFmaOp(Relax.Operation, name="ewise_fma"):
-    """x1 * x2 + x3, element by element; integers wrap around.
+    """Multiply-add: x1 * x2 + x3, elementwise; integers wrap around.
 
     Shapes:
-        x1, x2, x3, y: one shape, same element type, a number.
+        x1, x2, x3, y: one shape, same element type, numbers.
     """
 
     x1: Operand[RankedTensorType]
@@ -321,7 +321,7 @@ class EwiseFmaOp(Relax.Operation, name="ewise_fma"):
             raise ValueError(f"operands must have one rank, got {sorted(ranks)}")
         sizes = zip(*map(tensors.shape_of, (x1, x2, x3)), strict=True)
         shape = [shapes.unify(shapes.unify(a, b), c) for a, b, c in sizes]
-        return tensors.tensor_type(shape, require("fiu", x1, x2, x3))
+        return tensors.tensor_type(shape, require_element_type("fiu", x1, x2, x3))
 
     @staticmethod
     @computed_wide
@@ -332,6 +332,6 @@ class EwiseFmaOp(Relax.Operation, name="ewise_fma"):
         out = b.results[0][1]
 
         def element(u: Scalar, v: Scalar, w: Scalar) -> Scalar:
-            return b.cast(b.wide(u) * b.wide(v) + b.wide(w), out)
+            return b.cast(b.widen(u) * b.widen(v) + b.widen(w), out)
 
         return b.map(element, *b.inputs, dtype=out, name="ewise_fma")

@@ -1,4 +1,4 @@
-"""Attention: sums of values by how their keys fit a query."""
+"""Scaled dot-product attention and causal masks."""
 
 import math
 from typing import Any
@@ -9,15 +9,15 @@ from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType, StringAttr
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
-    require,
+    require_element_type,
     wide_type,
 )
-from relax_mlir.dialects.relax.number_attributes import NumbersOp
 from relax_mlir.dialects.relax.reduce import element_count
+from relax_mlir.dialects.relax.scalar_attributes import ScalarAttributesOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -30,11 +30,11 @@ _CASES: tuple[dict[str, Any], ...] = (  # Any: see Case
 )
 
 
-class CausalMaskOp(NumbersOp, name="causal_mask"):
-    """Scores, and -inf for the keys that come after a query: y[.., i, j] where j > i + k.
+class CausalMaskOp(ScalarAttributesOp, name="causal_mask"):
+    """Causal mask of attention scores: y[..., i, j] is -inf for j > i + k, else x.
 
     Attributes:
-        k: how many keys come before that of the first query; may be symbolic.
+        k: offset of the diagonal, such as the length of the KV cache; may be symbolic.
     Shapes:
         x, y: [..., queries, keys]; a float type.
     Source: ONNX Attention-23, ``is_causal``.
@@ -57,7 +57,7 @@ class CausalMaskOp(NumbersOp, name="causal_mask"):
 
     @staticmethod
     def infer(x: RankedTensorType, k: Dim = 0) -> RankedTensorType:
-        require("f", x)
+        require_element_type("f", x)
         if x.rank < 2:
             raise ValueError(f"expected rank 2 or more, got {x.rank}")
         return x
@@ -65,21 +65,21 @@ class CausalMaskOp(NumbersOp, name="causal_mask"):
     @staticmethod
     def reference(x: np.ndarray, k: int = 0) -> np.ndarray:
         queries, keys = x.shape[-2:]
-        is_seen = np.arange(keys) <= np.arange(queries)[:, None] + k
-        return np.where(is_seen, x, x.dtype.type(-np.inf))
+        mask = np.arange(keys) <= np.arange(queries)[:, None] + k
+        return np.where(mask, x, x.dtype.type(-np.inf))
 
     def legalize(self, b: Builder) -> Buffer:
-        x, reach = b.buffer(self.x), self.python_attrs()["k"]
+        x, offset = b.buffer(self.x), self.python_attrs()["k"]
 
         def body(*axes: Index) -> Scalar:
-            is_seen = axes[-1] <= axes[-2] + b.dim(b.local(reach))
-            return b.select(is_seen, x[axes], b.constant(-np.inf, x.dtype))
+            mask = axes[-1] <= axes[-2] + b.dim(b.local_dim(offset))
+            return b.select(mask, x[axes], b.constant(-np.inf, x.dtype))
 
         return b.compute(x.shape, body, x.dtype, self.program_name())
 
 
 class AttentionBaseOp(Relax.Operation):
-    """Base of attention, with a bias and without."""
+    """Base of attention with and without bias."""
 
     query: Operand[RankedTensorType]
     key: Operand[RankedTensorType]
@@ -92,7 +92,7 @@ class AttentionBaseOp(Relax.Operation):
     tolerance = 1e-4  # f32 sums in another order
 
     def legalize(self, b: Builder) -> Buffer:
-        """Scores, their softmax but for its last factor, and sums of values."""
+        """Scores, unnormalised softmax, and weighted sums of values, then normalised."""
         scores = self._scores(b)
         top = b.reduce("max", scores, [3], name="max")
         e = b.map(lambda v, t: b.exp_not_positive(v - t), scores, top, name="exp")
@@ -101,7 +101,7 @@ class AttentionBaseOp(Relax.Operation):
         value, (shape, out) = b.inputs[2], b.results[0]
 
         def weighted(n: Index, i: Index, h: Index, d: Index, j: Index) -> Scalar:
-            return e[n, h, i, j] * b.wide(value[n, j, h, d])
+            return e[n, h, i, j] * b.widen(value[n, j, h, d])
 
         mixed = b.reduce_over("add", shape, [e.shape[3]], weighted, e.dtype, "mix")
         return b.compute(
@@ -112,41 +112,41 @@ class AttentionBaseOp(Relax.Operation):
         )
 
     def _scores(self, b: Builder) -> Buffer:
-        """How keys fit queries, -inf where a query does not see a key: [n, h, s, t]."""
+        """The scaled, biased and masked scores, [n, h, s, t]; -inf where masked."""
         query, key, _, *bias = b.inputs
         attrs, wide = self.python_attrs(), wide_type(query.dtype)
-        _refuse_window(attrs["window_size"])
+        _check_no_window(attrs["window_size"])
         batch, queries, heads, size = query.shape
         shape = (batch, heads, queries, key.shape[1])
 
         def product(n: Index, h: Index, i: Index, j: Index, d: Index) -> Scalar:
-            return b.wide(query[n, i, h, d]) * b.wide(key[n, j, h, d])
+            return b.widen(query[n, i, h, d]) * b.widen(key[n, j, h, d])
 
         products = b.reduce_over("add", shape, [size], product, wide, "products")
-        reach = _reach(b, attrs["causal_mask"], queries, key.shape[1])
+        diagonal = _diagonal(b, attrs["causal_mask"], queries, key.shape[1])
 
         def score(n: Index, h: Index, i: Index, j: Index) -> Scalar:
-            s = products[n, h, i, j] * _factor(b, attrs["scale"], size, wide)
+            s = products[n, h, i, j] * _scale(b, attrs["scale"], size, wide)
             for extra in bias:
                 sizes = zip(extra.shape, (n, h, i, j), strict=True)
-                s = s + b.wide(extra[tuple(0 if d == 1 else p for d, p in sizes)])
-            if reach is None:
+                s = s + b.widen(extra[tuple(0 if d == 1 else p for d, p in sizes)])
+            if diagonal is None:
                 return s
-            return b.select(j <= i + reach, s, b.constant(-np.inf, wide))
+            return b.select(j <= i + diagonal, s, b.constant(-np.inf, wide))
 
         return b.compute(shape, score, wide, "scores")
 
 
 class AttentionOp(AttentionBaseOp, name="nn_attention"):
-    """softmax(query key^T * scale) value, for every head.
+    """Scaled dot-product attention: softmax(query key^T * scale) value, for every head.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        scale: None stands for 1 / sqrt(d).
-        causal_mask: ``TopLeft`` lets query i see the keys up to i, ``BottomRight`` those
-            up to i + |t - s|; None lets it see all.
-        window_size: how far a query sees; only None, for everywhere, can be computed.
+        scale: None for 1 / sqrt(d).
+        causal_mask: ``TopLeft``: query i attends to keys j <= i; ``BottomRight``: to
+            j <= i + |t - s|; None: to all keys.
+        window_size: size of a sliding window; only None, for no window, is supported.
     Shapes:
         query: [n, s, h, d]; key: [n, t, h, d]; value: [n, t, h, e]; y: [n, s, h, e]; same
         float type.
@@ -180,12 +180,12 @@ class AttentionOp(AttentionBaseOp, name="nn_attention"):
         causal_mask: str | None,
         window_size: int | None,
     ) -> np.ndarray:
-        _refuse_window(window_size)
+        _check_no_window(window_size)
         return _attended(query, key, value, 0.0, scale, causal_mask)
 
 
 class AttentionBiasOp(AttentionBaseOp, name="nn_attention_bias"):
-    """softmax(query key^T * scale + bias) value, for every head.
+    """Attention with bias: softmax(query key^T * scale + bias) value, for every head.
 
     Computed in f32 for f16 and bf16.
 
@@ -218,7 +218,7 @@ class AttentionBiasOp(AttentionBaseOp, name="nn_attention_bias"):
         causal_mask: str | None = None,
         window_size: int | None = None,
     ) -> RankedTensorType:
-        require("f", query, bias)
+        require_element_type("f", query, bias)
         result = _infer(query, key, value, causal_mask)
         n, s, h, _ = tensors.shape_of(result)
         if bias.rank != 4:
@@ -238,7 +238,7 @@ class AttentionBiasOp(AttentionBaseOp, name="nn_attention_bias"):
         causal_mask: str | None,
         window_size: int | None,
     ) -> np.ndarray:
-        _refuse_window(window_size)
+        _check_no_window(window_size)
         return _attended(query, key, value, bias, scale, causal_mask)
 
 
@@ -251,7 +251,7 @@ def _infer(
     """The type of the result, [n, s, h, e].
 
     Raises:
-        ValueError: the operands do not fit, or there is no such mask.
+        ValueError: the shapes do not match, or the mask is unknown.
     """
     if causal_mask not in _MASKS:
         raise ValueError(
@@ -267,18 +267,20 @@ def _infer(
     shapes.unify(t, t_value)
     batch = shapes.unify(shapes.unify(n, n_key), n_value)
     heads = shapes.unify(shapes.unify(h, h_key), h_value)
-    return tensors.tensor_type((batch, s, heads, e), require("f", query, key, value))
+    return tensors.tensor_type(
+        (batch, s, heads, e), require_element_type("f", query, key, value)
+    )
 
 
-def _refuse_window(window_size: int | None) -> None:
-    """A window has no definition yet.
+def _check_no_window(window_size: int | None) -> None:
+    """Rejects sliding windows, which are not implemented.
 
     Raises:
-        ValueError: there is one.
+        ValueError: a window is given.
     """
     if window_size is not None:
         raise ValueError(
-            f"a window cannot be computed: expected window_size None, got {window_size}"
+            f"windows are not supported: expected window_size None, got {window_size}"
         )
 
 
@@ -294,24 +296,24 @@ def _attended(
     scores = np.einsum("nihd,njhd->nhij", query, key) * factor + bias
     queries, keys = scores.shape[2:]
     if causal_mask is not None:
-        reach = 0 if causal_mask == "TopLeft" else abs(keys - queries)
-        is_seen = np.arange(keys) <= np.arange(queries)[:, None] + reach
-        scores = np.where(is_seen, scores, -np.inf)
+        diagonal = 0 if causal_mask == "TopLeft" else abs(keys - queries)
+        mask = np.arange(keys) <= np.arange(queries)[:, None] + diagonal
+        scores = np.where(mask, scores, -np.inf)
     e = np.exp(scores - scores.max(3, keepdims=True))
     return np.einsum("nhij,njhd->nihd", e / e.sum(3, keepdims=True), value)
 
 
-def _factor(b: Builder, scale: float | None, size: Dim, wide: DType) -> Scalar:
-    """What products of queries and keys are multiplied by."""
+def _scale(b: Builder, scale: float | None, size: Dim, wide: DType) -> Scalar:
+    """The scale of the scores, by default 1 / sqrt(head size)."""
     if scale is not None:
         return b.constant(scale, wide)
     return 1.0 / b.math("sqrt", element_count(b, [size], wide))
 
 
-def _reach(
+def _diagonal(
     b: Builder, causal_mask: str | None, queries: Dim, keys: Dim
 ) -> "Index | int | None":
-    """How many keys after its own number a query sees; None for all."""
+    """The offset k of the causal mask j <= i + k; None for no mask."""
     if causal_mask is None:
         return None
     if causal_mask == "TopLeft":

@@ -1,4 +1,4 @@
-"""Normalisation by statistics per channel, known or of the batch."""
+"""Batch normalisation, in inference and training mode."""
 
 from collections.abc import Sequence
 
@@ -7,32 +7,39 @@ from mlir.ir import BoolAttr, FloatAttr, IntegerAttr, RankedTensorType, TupleTyp
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import require, wide_type, widened
-from relax_mlir.dialects.relax.moments import scaled
+from relax_mlir.dialects.relax.elementwise import (
+    require_element_type,
+    wide_type,
+    widen_array,
+)
+from relax_mlir.dialects.relax.mean_variance_norm import scale_and_shift
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
 class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
-    """gamma * (data - mean) / sqrt(var + epsilon) + beta, with a number each per channel.
+    """Batch normalisation: gamma * (data - mean) / sqrt(var + epsilon) + beta per channel.
 
-    In training mean and variance are those of the batch, towards which the moving ones
-    move; else they are the moving ones, which stay. Computed in f32 for f16 and bf16.
+    In training, mean and variance are those of the batch, and the moving statistics are
+    updated: moving = (1 - momentum) * moving + momentum * batch. Otherwise they are the
+    moving statistics, which are returned unchanged. Computed in f32 for f16 and bf16.
 
     Attributes:
-        axis: of the channels.
-        center, scale: whether beta is added, and gamma multiplied by.
-        momentum: the share of the batch in a moving number after it.
-        training: whether the batch has a say.
+        axis: the channel axis.
+        epsilon: added to the variance.
+        center: whether beta is added.
+        scale: whether the result is multiplied by gamma.
+        momentum: weight of the batch in the update of the moving statistics.
+        training: whether the statistics of the batch are used.
     Shapes:
         data: [..., c, ...], floats. gamma, beta, moving_mean, moving_var: [c], floats.
-        y: a tuple of the types of data, moving_mean and moving_var.
+        y: a tuple (data, moving_mean, moving_var) of their types.
     Source: Ioffe and Szegedy, Batch Normalization, 2015.
     """
 
-    skips_parts = True
+    skips_unused_results = True
 
     data: Operand[RankedTensorType]
     gamma: Operand[RankedTensorType]
@@ -108,7 +115,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
         training: bool,
     ) -> list[np.ndarray]:
         x, gamma, beta, mean, var = map(
-            widened, (data, gamma, beta, moving_mean, moving_var)
+            widen_array, (data, gamma, beta, moving_mean, moving_var)
         )
         column = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
         old = (mean, var)
@@ -118,7 +125,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
         centred = x - mean.reshape(column)
         y = centred / np.sqrt(var.reshape(column) + epsilon)
         gamma, beta = gamma.reshape(column), beta.reshape(column)
-        y = scaled(y, gamma, beta, center=center, scale=scale)
+        y = scale_and_shift(y, gamma, beta, center=center, scale=scale)
         moved = [
             (1 - momentum) * o + momentum * n if training else o
             for o, n in zip(old, (mean, var), strict=True)
@@ -127,10 +134,10 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
         return [v.astype(t) for v, t in zip((y, *moved), types, strict=True)]
 
     def legalize(self, b: Builder) -> list[Buffer]:
-        """One map where the statistics are known, so that it joins what is around it.
+        """One elementwise block in inference, so that it fuses with its neighbours.
 
-        What depends on the channel alone is the same for all lanes of a vector. Usually
-        nothing is left of it: known statistics go into the weights before.
+        The per-channel scale is computed in the block, where it is uniform over the lanes
+        of a vector. Usually the operator is folded into the preceding weights instead.
         """
         x, gamma, beta, *moving = b.inputs
         axis = shapes.check_axis(self.axis.value, x.rank)
@@ -145,7 +152,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
             )
             root = b.math("sqrt", v + epsilon)
             factor = g / root if self.scale.value else 1.0 / root
-            y = (b.wide(x[points]) - m) * factor
+            y = (b.widen(x[points]) - m) * factor
             return b.cast(y + t if self.center.value else y, x.dtype)
 
         y = b.compute(x.shape, body, x.dtype, "batch_norm")
@@ -157,7 +164,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
     def _batch_statistics(
         self, b: Builder, x: Buffer, axis: int
     ) -> tuple[Buffer, Buffer]:
-        """Mean and variance per channel; the latter of differences from the former."""
+        """Mean and variance per channel, in two passes."""
         wide = wide_type(x.dtype)
         axes = [i for i in range(x.rank) if i != axis]
         sizes = [x.shape[i] for i in axes]
@@ -166,7 +173,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
             return (*inner[:axis], channel, *inner[axis:])
 
         def squared(channel: Index, *inner: Index) -> Scalar:
-            difference = b.wide(x[point(channel, inner)]) - mean[channel]
+            difference = b.widen(x[point(channel, inner)]) - mean[channel]
             return difference * difference
 
         def averaged(total: Buffer, name: str) -> Buffer:
@@ -174,7 +181,7 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
 
         channels = [x.shape[axis]]
         total = b.reduce_over(
-            "add", channels, sizes, lambda c, *i: b.wide(x[point(c, i)]), wide, "sum"
+            "add", channels, sizes, lambda c, *i: b.widen(x[point(c, i)]), wide, "sum"
         )
         mean = averaged(total, "mean")
         squares = b.reduce_over("add", channels, sizes, squared, wide, "squares")
@@ -193,14 +200,14 @@ class BatchNormOp(Relax.Operation, name="nn_batch_norm"):
 def check_channels(
     data: RankedTensorType, axis: int, *numbers: RankedTensorType
 ) -> None:
-    """Check that each of ``numbers`` is [c], the channels of data; all of them floats.
+    """Checks that each of ``numbers`` is [c], the channels of data, and all are floats.
 
     Raises:
-        ValueError: they are not.
+        ValueError: a shape or an element type is another one.
     """
     shape = tensors.shape_of(data)
     for operand in (data, *numbers):
-        require("f", operand)
+        require_element_type("f", operand)
     axis = shapes.check_axis(axis, len(shape))
     for operand in numbers:
         found = tensors.shape_of(operand)

@@ -1,26 +1,26 @@
-"""Operations on the bits of integers, and on truth values."""
+"""Bitwise, shift and logical operators."""
 
 import numpy as np
 from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     UnaryOp,
     common_shape,
     computed_wide,
-    require,
+    require_element_type,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
 
 
 class BitwiseOp(BinaryOp):
-    """Base of the functions of the bits of two integers, or of two truth values.
+    """Base of the elementwise bitwise functions of two integers or booleans.
 
     Shapes:
         x1, x2: any two shapes that broadcast, same element type, integers or bool.
-        z: their common shape and type.
+        z: their broadcast shape, same type.
     """
 
     cases = (
@@ -37,11 +37,13 @@ class BitwiseOp(BinaryOp):
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x1, x2), require("iub", x1, x2))
+        return tensors.tensor_type(
+            common_shape(x1, x2), require_element_type("iub", x1, x2)
+        )
 
 
 class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
-    """The bits that are set in both x1 and x2."""
+    """Bitwise AND."""
 
     reference = staticmethod(computed_wide(np.bitwise_and))
 
@@ -50,7 +52,7 @@ class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
 
 
 class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
-    """The bits that are set in x1 or x2."""
+    """Bitwise OR."""
 
     reference = staticmethod(computed_wide(np.bitwise_or))
 
@@ -59,7 +61,7 @@ class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
 
 
 class BitwiseXorOp(BitwiseOp, name="bitwise_xor", onnx=("BitwiseXor", 18)):
-    """The bits that are set in one of x1 and x2."""
+    """Bitwise exclusive OR."""
 
     reference = staticmethod(computed_wide(np.bitwise_xor))
 
@@ -68,11 +70,11 @@ class BitwiseXorOp(BitwiseOp, name="bitwise_xor", onnx=("BitwiseXor", 18)):
 
 
 class ShiftOp(BinaryOp):
-    """Base of the shifts: the bits of x1 moved by x2 places.
+    """Base of the shifts of x1 by x2 bits.
 
     Shapes:
-        x1, x2: any two shapes that broadcast, same integer element type. z: their common
-        shape and type.
+        x1, x2: any two shapes that broadcast, same integer element type. z: their
+        broadcast shape, same type.
     Source: ONNX BitShift-28.
     """
 
@@ -88,53 +90,55 @@ class ShiftOp(BinaryOp):
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x1, x2), require("iu", x1, x2))
+        return tensors.tensor_type(
+            common_shape(x1, x2), require_element_type("iu", x1, x2)
+        )
 
 
-def _distance(
+def _shift_operands(
     x1: np.ndarray, x2: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the bits stay within the width; they, and how far they move there.
+    """Whether each amount is in range, the widened values, and the amounts (0 if not).
 
-    Integers of less than a byte are widened to one, for numpy cannot shift them.
+    Integers below 8 bits are widened to 8, since numpy cannot shift them.
     """
     type_ = dtypes.from_numpy(x1.dtype)
     wide = f"{type_.name.rstrip('0123456789')}{max(type_.bits, 8)}"
     x1, x2 = x1.astype(wide), x2.astype(wide)
-    is_short = (x2 >= 0) & (x2 < type_.bits)
-    return is_short, x1, np.where(is_short, x2, 0).astype(wide)
+    is_in_range = (x2 >= 0) & (x2 < type_.bits)
+    return is_in_range, x1, np.where(is_in_range, x2, 0).astype(wide)
 
 
 class LeftShiftOp(ShiftOp, name="left_shift"):
-    """x1 times 2 to the power of x2; a negative distance, or a wide one, leaves 0."""
+    """x1 << x2; 0 if x2 is negative or at least the bit width."""
 
     @staticmethod
     def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-        is_short, wide, distance = _distance(x1, x2)
-        return np.where(is_short, wide << distance, 0).astype(x1.dtype)
+        is_in_range, wide, amount = _shift_operands(x1, x2)
+        return np.where(is_in_range, wide << amount, 0).astype(x1.dtype)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u << v
 
 
 class RightShiftOp(ShiftOp, name="right_shift"):
-    """x1 by 2 to the power of x2, rounded down.
+    """x1 >> x2, arithmetic for signed and logical for unsigned integers.
 
-    A negative distance, or one of the width and more, leaves copies of the sign.
+    If x2 is negative or at least the bit width, all bits are the sign (0 for unsigned).
     """
 
     @staticmethod
     def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-        is_short, wide, distance = _distance(x1, x2)
-        beyond = np.where(wide < 0, -1, 0)
-        return np.where(is_short, wide >> distance, beyond).astype(x1.dtype)
+        is_in_range, wide, amount = _shift_operands(x1, x2)
+        sign = np.where(wide < 0, -1, 0)
+        return np.where(is_in_range, wide >> amount, sign).astype(x1.dtype)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u >> v
 
 
 class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
-    """Every bit of an integer turned around, or a truth value."""
+    """Bitwise complement of integers; negation of booleans."""
 
     cases = (
         Case(("int32",)),
@@ -150,7 +154,7 @@ class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("iub", x)
+        require_element_type("iub", x)
         return x
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
@@ -158,10 +162,10 @@ class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
 
 
 class LogicalOp(BinaryOp):
-    """Base of the functions of two truth values.
+    """Base of the elementwise functions of two booleans.
 
     Shapes:
-        x1, x2: any two shapes that broadcast, bool. z: their common shape, bool.
+        x1, x2: any two shapes that broadcast, bool. z: their broadcast shape, bool.
     """
 
     cases = (
@@ -174,11 +178,13 @@ class LogicalOp(BinaryOp):
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x1, x2), require("b", x1, x2))
+        return tensors.tensor_type(
+            common_shape(x1, x2), require_element_type("b", x1, x2)
+        )
 
 
 class LogicalAndOp(LogicalOp, name="logical_and", onnx=("And", 7)):
-    """Whether both x1 and x2 are true."""
+    """Logical AND."""
 
     reference = staticmethod(np.logical_and)
 
@@ -187,7 +193,7 @@ class LogicalAndOp(LogicalOp, name="logical_and", onnx=("And", 7)):
 
 
 class LogicalOrOp(LogicalOp, name="logical_or", onnx=("Or", 7)):
-    """Whether x1 or x2 is true."""
+    """Logical OR."""
 
     reference = staticmethod(np.logical_or)
 
@@ -196,7 +202,7 @@ class LogicalOrOp(LogicalOp, name="logical_or", onnx=("Or", 7)):
 
 
 class LogicalXorOp(LogicalOp, name="logical_xor", onnx=("Xor", 7)):
-    """Whether one of x1 and x2 is true."""
+    """Logical exclusive OR."""
 
     reference = staticmethod(np.logical_xor)
 
@@ -205,14 +211,18 @@ class LogicalXorOp(LogicalOp, name="logical_xor", onnx=("Xor", 7)):
 
 
 class LogicalNotOp(UnaryOp, name="logical_not", onnx=("Not", 1)):
-    """Whether x is false."""
+    """Logical negation.
+
+    Shapes:
+        x, y: any shape, bool.
+    """
 
     cases = (Case(("bool",)), Case((0, 3, "bool")), Case((3, 71, "bool")))
     reference = staticmethod(np.logical_not)
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("b", x)
+        require_element_type("b", x)
         return x
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:

@@ -1,4 +1,4 @@
-"""Caches of sequences, with new elements written into them."""
+"""Update of KV caches: new elements are written at given positions."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -8,10 +8,10 @@ from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import INT64, check_indices, check_not_empty
+from relax_mlir.dialects.relax.gather import INT64, check_indices, check_not_empty
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["CacheUpdateOp"]
@@ -19,10 +19,10 @@ __all__ = ["CacheUpdateOp"]
 _LARGEST = 2**63 - 1
 
 
-def _first_places(
+def _start_range(
     past: RankedTensorType, update: RankedTensorType, axis: int, *, is_circular: bool
 ) -> IndexRange:
-    """Where an update may begin; one that is circular begins anywhere from 0 on."""
+    """The range of start positions of an update; unbounded above if it is circular."""
     axis = shapes.check_axis(axis, past.rank)
     length, count = (tensors.shape_of(type_)[axis] for type_ in (past, update))
     limit = _LARGEST if is_circular else length - count + 1
@@ -30,16 +30,16 @@ def _first_places(
 
 
 class CacheUpdateOp(Relax.Operation, name="cache_update"):
-    """A cache whose elements along one axis are new from a place on.
+    """A cache with new elements written along an axis, from a position per batch element.
 
-    What does not fit behind the place is dropped, or follows from the front.
+    Elements beyond the end are dropped, or wrap around to the front if ``circular``.
 
     Attributes:
-        axis: along which the elements are; not the first, which is the batch.
-        circular: whether the end of the axis is followed by its front.
+        axis: the axis of the sequence; not the first, which is the batch.
+        circular: whether positions wrap around (a ring buffer).
     Shapes:
-        past, y: [batch, ..., n, ...]; update: [batch, ..., m, ...], m of at most n
-        elements along ``axis``; places: [batch], integers.
+        past, y: [batch, ..., n, ...]; update: [batch, ..., m, ...], m <= n along ``axis``;
+        places: [batch], integers, the position of the first new element.
     Source: ONNX TensorScatter-24.
     """
 
@@ -59,7 +59,7 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
         "places": IndexOperand(
-            lambda past, update, places, axis, circular: _first_places(
+            lambda past, update, places, axis, circular: _start_range(
                 past, update, axis, is_circular=circular
             ),
             "drops the elements out of range; wraps if `circular`",
@@ -76,7 +76,7 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
     ) -> RankedTensorType:
         axis = shapes.check_axis(axis, past.rank)
         if axis == 0:
-            raise ValueError("axis: expected another than the batch, got 0")
+            raise ValueError("axis: expected an axis other than the batch, got 0")
         if update.rank != past.rank or places.rank != 1:
             raise ValueError(
                 f"expected an update of rank {past.rank} and places of rank 1, got "
@@ -110,11 +110,11 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
         circular: bool = False,
     ) -> np.ndarray:
         y = past.copy()
-        turned, new = np.moveaxis(y, axis, 1), np.moveaxis(update, axis, 1)
-        size = turned.shape[1]
-        for target, source, place in zip(turned, new, places, strict=True):
+        rows, new = np.moveaxis(y, axis, 1), np.moveaxis(update, axis, 1)
+        size = rows.shape[1]
+        for target, source, start in zip(rows, new, places, strict=True):
             for step, element in enumerate(source):
-                at = (place + step) % size if circular else place + step
+                at = (start + step) % size if circular else start + step
                 if 0 <= at < size:
                     target[at] = element
         return y
@@ -128,11 +128,11 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
 
         def body(*point: Index) -> Scalar:
             size = Index(Index.value_of(length)).to_scalar(INT64)
-            behind = point[axis].to_scalar(INT64) - b.cast(places[point[0]], INT64)
+            offset = point[axis].to_scalar(INT64) - b.cast(places[point[0]], INT64)
             if self.circular.value:
-                behind = behind % size
-                behind = b.select(behind < 0, behind + size, behind)
-            step = Index.from_scalar(behind)
+                offset = offset % size
+                offset = b.select(offset < 0, offset + size, offset)
+            step = Index.from_scalar(offset)
             is_new = (step >= 0) & (step < count)
             near = step.maximum(0).minimum(count - 1)
             new = update[(*point[:axis], near, *point[axis + 1 :])]

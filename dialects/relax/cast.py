@@ -1,4 +1,4 @@
-"""Conversion of element types."""
+"""Conversions of element types: cast and bitcast."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,15 +10,15 @@ from mlir.ir import RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import widened
+from relax_mlir.dialects.relax.elementwise import widen_array
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 _BYTE = dtypes.dtype("uint8")
 
-# Numbers of onnx.TensorProto.DataType, which may not be imported here.
+# Values of onnx.TensorProto.DataType; the dialects do not import onnx.
 _ONNX_TYPES: Mapping[int, str] = {
     1: "float32",
     2: "uint8",
@@ -51,7 +51,7 @@ _NARROW_TYPES: Mapping[int, str] = {
 
 
 def _pairs() -> Iterator[Case]:
-    """Every type to every type, with numbers that both have."""
+    """Casts from every type to every type, with numbers that both represent."""
     for source in _ONNX_TYPES.values():
         for target in _ONNX_TYPES.values():
             low = 0 if target.startswith("u") else -100
@@ -59,7 +59,7 @@ def _pairs() -> Iterator[Case]:
 
 
 def _narrow_pairs() -> Iterator[Case]:
-    """Types of a byte and less from and to f32, some of them from and to others."""
+    """Casts between narrow types and f32, and for some of them other types."""
     for name in _NARROW_TYPES.values():
         narrow = dtypes.dtype(name)
         is_typical = name in ("float8_e4m3fn", "float4_e2m1fn", "int4", "uint2")
@@ -75,7 +75,7 @@ def _narrow_pairs() -> Iterator[Case]:
 
 
 def _saturating_pairs() -> Iterator[Case]:
-    """Every float type to every integer type, with numbers beyond what that has."""
+    """Casts from every float type to every integer type, with numbers out of range."""
     for source in ("float32", "float64", "float16", "bfloat16"):
         for target in _ONNX_TYPES.values():
             kind = dtypes.dtype(target)
@@ -85,13 +85,13 @@ def _saturating_pairs() -> Iterator[Case]:
 
 
 class AstypeOp(Relax.Operation, name="astype"):
-    """The same numbers in another element type.
+    """Converts to another element type.
 
-    A float is rounded to a narrower one, to nearest, ties to even. To an integer it is
-    truncated; out of range it saturates at the limits of the type, and NaN becomes the
-    lowest. Integers keep their low bits, and those of less than a byte are low bits
-    of int32. To bool, all but 0 is true. Too large for a float of a byte is infinity, or
-    NaN where the type has none, or the largest where it has neither.
+    Floats round to nearest, ties to even. Floats to integers truncate and saturate, and NaN
+    gives the lowest integer; integers below 8 bits keep the low bits of the conversion to
+    int32. Integers to integers keep the low bits. To bool, nonzero is true. A number too
+    large for a float of 8 bits or fewer becomes infinity, or NaN if the type has no
+    infinity, or the largest number if it has neither.
 
     Attributes:
         dtype: the element type of y.
@@ -129,11 +129,11 @@ class AstypeOp(Relax.Operation, name="astype"):
     @staticmethod
     def reference(x: np.ndarray, dtype: DType) -> np.ndarray:
         source = dtypes.from_numpy(x.dtype)
-        if source.is_narrow:  # ml_dtypes has no way from each of them to the others
+        if source.is_narrow:  # ml_dtypes does not convert between all narrow types
             x = x.astype(np.float32 if source.is_float else np.int32)
         if source.is_float and dtype.is_integer:
             wide = np.dtype(np.int32) if dtype.is_padded else dtype.numpy
-            return _truncated(widened(x), wide).astype(dtype.numpy)
+            return _truncated(widen_array(x), wide).astype(dtype.numpy)
         with np.errstate(all="ignore"):
             return np.asarray(x).astype(dtype.numpy)
 
@@ -153,12 +153,12 @@ class AstypeOp(Relax.Operation, name="astype"):
 
 
 class BitcastOp(Relax.Operation, name="bitcast"):
-    """The same bits as numbers of another element type.
+    """Reinterprets the bits of elements as another type of the same width.
 
-    A bool is a byte that is 0 or 1; of other bytes all but 0 become true.
+    A bool is a byte of 0 or 1; a nonzero byte becomes true.
 
     Attributes:
-        dtype: the element type of y, as wide in memory as that of x.
+        dtype: the element type of y, of the width in memory of that of x.
     Shapes:
         x, y: any shape.
     Source: ONNX BitCast-26.
@@ -214,10 +214,10 @@ class BitcastOp(Relax.Operation, name="bitcast"):
 
 
 def onnx_type(number: int) -> DType:
-    """The element type with a number of ``onnx.TensorProto.DataType``.
+    """The element type of a value of ``onnx.TensorProto.DataType``.
 
     Raises:
-        NotImplementedError: it is not supported.
+        NotImplementedError: the type is not supported.
     """
     name = _ONNX_TYPES.get(number) or _NARROW_TYPES.get(number)
     if name is None:
@@ -226,13 +226,13 @@ def onnx_type(number: int) -> DType:
 
 
 def _memory_bits(type_: DType) -> int:
-    """Bits of an element, of which a bool has eight in memory."""
+    """Bits of an element; a bool has 8 in memory."""
     return 8 if type_.kind == "b" else type_.bits
 
 
 def _truncated(x: np.ndarray, type_: np.dtype) -> np.ndarray:
-    """Floats as integers, saturated; NaN, of which comparisons are false, as the lowest."""
+    """Truncates floats to integers with saturation; NaN gives the lowest integer."""
     info = np.iinfo(type_)
     above, low = (x.dtype.type(limit) for limit in (info.max + 1, info.min))
-    made = np.where((x > low) & (x < above), x, low).astype(type_)
-    return np.where(x >= above, type_.type(info.max), made)
+    result = np.where((x > low) & (x < above), x, low).astype(type_)
+    return np.where(x >= above, type_.type(info.max), result)

@@ -1,13 +1,13 @@
-"""Conversion to powers of two, the type of scales."""
+"""Conversion to float8_e8m0fnu, the type of block scales."""
 
 import numpy as np
 from mlir.ir import BoolAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import require
+from relax_mlir.dialects.relax.elementwise import require_element_type
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 __all__ = ["CastScaleOp"]
@@ -15,12 +15,12 @@ __all__ = ["CastScaleOp"]
 _E8M0, _F32, _I32, _U8 = map(
     dtypes.dtype, ("float8_e8m0fnu", "float32", "int32", "uint8")
 )
-_DIGITS = 23  # of f32, below its exponent
-_HALF = 1 << (_DIGITS - 1)  # the bits of the least power of two, half a normal number
+_DIGITS = 23  # stored significand bits of f32
+_HALF = 1 << (_DIGITS - 1)  # bits of 2^-127, the lowest power of two: a subnormal f32
 _INFINITY = 0xFF << _DIGITS
 _LARGEST, _NAN = 0xFE, 0xFF
 
-# What is added to the digits of a normal number, and which smaller ones become normal.
+# Added to the bits of a normal f32; the least subnormal that rounds up to a normal one.
 _ROUNDING = {
     "up": ((1 << _DIGITS) - 1, _HALF + 1),
     "down": (0, 1 << _DIGITS),
@@ -29,14 +29,14 @@ _ROUNDING = {
 
 
 class CastScaleOp(Relax.Operation, name="cast_scale"):
-    """The nearest powers of two, as elements of eight bits of exponent and nothing else.
+    """Rounds to powers of two in float8_e8m0fnu: eight exponent bits, no significand.
 
     NaN stays NaN, and the sign is dropped.
 
     Attributes:
-        round_mode: ``up``, ``down`` or ``nearest``, of which ties go up.
-        saturate: whether what is too large becomes the largest power, and what is too
-            small the least; else they are NaN.
+        round_mode: ``up``, ``down`` or ``nearest`` (ties up).
+        saturate: whether values out of range become the largest or smallest power of two;
+            otherwise they become NaN.
     Shapes:
         x, y: any shape; x of f32, f16 or bf16.
     Source: ONNX Cast-24, float8e8m0.
@@ -64,7 +64,7 @@ class CastScaleOp(Relax.Operation, name="cast_scale"):
     def infer(
         x: RankedTensorType, round_mode: str = "up", saturate: bool = True
     ) -> RankedTensorType:
-        found = require("f", x)
+        found = require_element_type("f", x)
         if found.bits > 32:
             raise ValueError(
                 f"wrong element type: expected 32 bits or less, got {found}"

@@ -1,10 +1,11 @@
-"""Tensors that several workers, each with the same program, exchange."""
+"""Collective communication among workers that run the same program (SPMD)."""
 
 from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType, StringAttr
 
-from relax_mlir.dialects import dims, shapes, tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.symbolic import dims
 
 __all__ = [
     "AllgatherOp",
@@ -17,11 +18,13 @@ _REDUCTIONS = ("sum", "prod", "min", "max", "avg")
 
 
 class AllreduceOp(Relax.Operation, name="ccl_allreduce"):
-    """The tensors of all workers combined, for all of them.
+    """All-reduce: the elementwise reduction of the tensors of all workers, on all of them.
 
     Attributes:
         op_type: ``sum``, ``prod``, ``min``, ``max`` or ``avg``.
-        in_group: whether among the workers of a group alone.
+        in_group: whether it runs within the worker's group only.
+    Shapes:
+        x, y: any shape.
     """
 
     x: Operand[RankedTensorType]
@@ -41,11 +44,11 @@ class AllreduceOp(Relax.Operation, name="ccl_allreduce"):
 
 
 class AllgatherOp(Relax.Operation, name="ccl_allgather"):
-    """The tensors of all workers one after the other, for all of them.
+    """All-gather: the concatenation of the tensors of all workers, on all of them.
 
     Attributes:
-        num_workers: how many there are.
-        in_group: whether among the workers of a group alone.
+        num_workers: number of workers.
+        in_group: whether it runs within the worker's group only.
     Shapes:
         x: [n, ...]; y: [n * num_workers, ...].
     """
@@ -67,7 +70,7 @@ class AllgatherOp(Relax.Operation, name="ccl_allgather"):
 
 
 class BroadcastFromWorker0Op(Relax.Operation, name="ccl_broadcast_from_worker0"):
-    """The tensor of the first worker, for all of them."""
+    """Broadcast: the tensor of worker 0, on all workers."""
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
@@ -78,11 +81,11 @@ class BroadcastFromWorker0Op(Relax.Operation, name="ccl_broadcast_from_worker0")
 
 
 class ScatterFromWorker0Op(Relax.Operation, name="ccl_scatter_from_worker0"):
-    """A part of the tensor of the first worker for each of them.
+    """Scatter: equal parts of the tensor of worker 0, one for each worker.
 
     Attributes:
-        num_workers: how many there are.
-        axis: along which the tensor is cut.
+        num_workers: number of workers.
+        axis: the axis along which the tensor is split.
     Shapes:
         x: [..., n, ...]; y: [..., n / num_workers, ...].
     """

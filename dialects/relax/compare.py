@@ -1,4 +1,4 @@
-"""Comparisons, tests, and the choice by their outcome."""
+"""Comparisons, tests of floats, and where."""
 
 import numpy as np
 from mlir.ir import RankedTensorType
@@ -6,13 +6,13 @@ from mlir.ir import RankedTensorType
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     UnaryOp,
     common_shape,
-    require,
+    require_element_type,
 )
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
@@ -34,34 +34,34 @@ _CASES = (
 
 
 class CompareOp(BinaryOp):
-    """Base of the comparisons; a comparison with NaN is false, but for *not equal*.
+    """Base of the elementwise comparisons; with NaN all are false but ``not_equal``.
 
     Shapes:
-        x1, x2: any two shapes that broadcast, same element type, a number.
-        z: their common shape, bool.
+        x1, x2: any two shapes that broadcast, same element type, numbers.
+        z: their broadcast shape, bool.
     """
 
     cases = _CASES
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        require("fiu", x1, x2)
+        require_element_type("fiu", x1, x2)
         return tensors.tensor_type(common_shape(x1, x2), _BOOL)
 
 
 class EqualityOp(CompareOp):
-    """Base of the comparisons that truth values have too."""
+    """Base of the comparisons that also accept bool operands."""
 
     cases = (*_CASES, Case((3, 71, "bool"), (71, "bool")))
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        require("fiub", x1, x2)
+        require_element_type("fiub", x1, x2)
         return tensors.tensor_type(common_shape(x1, x2), _BOOL)
 
 
 class EqualOp(EqualityOp, name="equal", onnx=("Equal", 7)):
-    """Whether x1 is x2; zeros of both signs are equal, NaN equals nothing."""
+    """x1 == x2; zeros of both signs are equal, NaN is not equal to anything."""
 
     reference = staticmethod(np.equal)
 
@@ -70,7 +70,7 @@ class EqualOp(EqualityOp, name="equal", onnx=("Equal", 7)):
 
 
 class NotEqualOp(EqualityOp, name="not_equal"):
-    """Whether x1 is not x2; NaN differs from everything."""
+    """x1 != x2; true if either is NaN."""
 
     reference = staticmethod(np.not_equal)
 
@@ -79,7 +79,7 @@ class NotEqualOp(EqualityOp, name="not_equal"):
 
 
 class LessOp(CompareOp, name="less", onnx=("Less", 7)):
-    """Whether x1 is below x2."""
+    """x1 < x2."""
 
     reference = staticmethod(np.less)
 
@@ -88,7 +88,7 @@ class LessOp(CompareOp, name="less", onnx=("Less", 7)):
 
 
 class LessEqualOp(CompareOp, name="less_equal", onnx=("LessOrEqual", 12)):
-    """Whether x1 is x2 or below."""
+    """x1 <= x2."""
 
     reference = staticmethod(np.less_equal)
 
@@ -97,7 +97,7 @@ class LessEqualOp(CompareOp, name="less_equal", onnx=("LessOrEqual", 12)):
 
 
 class GreaterOp(CompareOp, name="greater", onnx=("Greater", 7)):
-    """Whether x1 is above x2."""
+    """x1 > x2."""
 
     reference = staticmethod(np.greater)
 
@@ -106,7 +106,7 @@ class GreaterOp(CompareOp, name="greater", onnx=("Greater", 7)):
 
 
 class GreaterEqualOp(CompareOp, name="greater_equal", onnx=("GreaterOrEqual", 12)):
-    """Whether x1 is x2 or above."""
+    """x1 >= x2."""
 
     reference = staticmethod(np.greater_equal)
 
@@ -115,10 +115,10 @@ class GreaterEqualOp(CompareOp, name="greater_equal", onnx=("GreaterOrEqual", 12
 
 
 class FloatTestOp(UnaryOp):
-    """Base of the tests of floats; integers are finite.
+    """Base of the elementwise tests of floats; integers are finite.
 
     Shapes:
-        x: any shape, a number. y: the same shape, bool.
+        x: any shape, numbers. y: the same shape, bool.
     """
 
     cases = (
@@ -130,12 +130,12 @@ class FloatTestOp(UnaryOp):
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("fiu", x)
+        require_element_type("fiu", x)
         return tensors.tensor_type(tensors.shape_of(x), _BOOL)
 
 
 class IsnanOp(FloatTestOp, name="isnan", onnx=("IsNaN", 9)):
-    """Whether x is not a number."""
+    """Whether x is NaN."""
 
     reference = staticmethod(np.isnan)
 
@@ -144,7 +144,7 @@ class IsnanOp(FloatTestOp, name="isnan", onnx=("IsNaN", 9)):
 
 
 class IsinfOp(FloatTestOp, name="isinf"):
-    """Whether x is infinite."""
+    """Whether x is inf or -inf."""
 
     reference = staticmethod(np.isinf)
 
@@ -166,11 +166,12 @@ class IsfiniteOp(FloatTestOp, name="isfinite"):
 
 
 class WhereOp(Relax.Operation, name="where", onnx=("Where", 9)):
-    """x1 where the condition holds, else x2.
+    """x1 where the condition holds, else x2, elementwise.
 
     Shapes:
-        condition: bool. x1, x2: any element type, the same. The three broadcast.
-        z: their common shape, the element type of x1.
+        condition: bool. x1, x2: one element type. The three shapes broadcast.
+        z: their broadcast shape, the element type of x1.
+    Source: numpy.where; ONNX Where-16.
     """
 
     condition: Operand[RankedTensorType]
@@ -195,8 +196,8 @@ class WhereOp(Relax.Operation, name="where", onnx=("Where", 9)):
     def infer(
         condition: RankedTensorType, x1: RankedTensorType, x2: RankedTensorType
     ) -> RankedTensorType:
-        require("b", condition)
-        type_ = require("fiub", x1, x2)
+        require_element_type("b", condition)
+        type_ = require_element_type("fiub", x1, x2)
         return tensors.tensor_type(common_shape(condition, x1, x2), type_)
 
     reference = staticmethod(np.where)

@@ -16,13 +16,18 @@ from mlir.ir import (
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import element_type
-from relax_mlir.dialects.relax.channels import Channels, Point
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import element_type
+from relax_mlir.dialects.relax.conv_channels import ChannelAxes, ConvPoint
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.layouts import SPATIAL, Layout
 from relax_mlir.dialects.relax.padding import read_padded
-from relax_mlir.dialects.relax.windows import Window, padding_of, per_axis, taps
+from relax_mlir.dialects.relax.window_attributes import (
+    SlidingWindow,
+    expand_padding,
+    expand_per_axis,
+    kernel_taps,
+)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -33,20 +38,20 @@ __all__ = [
     "ConvFamilyOp",
     "ConvLayouts",
     "ConvOp",
+    "cast_to_accumulator",
     "conv_dtype",
     "conv_window",
-    "grouped",
-    "widened",
+    "split_groups",
 ]
 
 
 class ConvLayouts:
-    """The layouts of a convolution's operands and of its result.
+    """The layouts of a convolution's operands and result.
 
     Args:
         spatial: the letters of the spatial axes.
         kernel: the letters of the weight's channels in its plain layout.
-        data_layout, kernel_layout, out_layout: of the operation.
+        data_layout, kernel_layout, out_layout: attributes of the operation.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class ConvLayouts:
 
 
 class ConvFamilyOp(Relax.Operation):
-    """What convolutions and transposed ones share: attributes per spatial axis, layouts."""
+    """Base of convolutions and transposed convolutions: attributes and layouts."""
 
     spatial_rank: ClassVar[int]
     kernel_letters: ClassVar[str]  # the weight's channels in its plain layout
@@ -90,35 +95,35 @@ class ConvFamilyOp(Relax.Operation):
 
     @classmethod
     def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
-        rank, whole = cls.spatial_rank, {**cls.attribute_defaults(), **attrs}
+        rank, merged = cls.spatial_rank, {**cls.attribute_defaults(), **attrs}
         return {
-            **whole,
-            "strides": per_axis(whole["strides"], rank),
-            "padding": padding_of(whole["padding"], rank),
-            "dilation": per_axis(whole["dilation"], rank),
-            "out_layout": whole["out_layout"] or whole["data_layout"],
-            "out_dtype": element_type(whole["out_dtype"]),
+            **merged,
+            "strides": expand_per_axis(merged["strides"], rank),
+            "padding": expand_padding(merged["padding"], rank),
+            "dilation": expand_per_axis(merged["dilation"], rank),
+            "out_layout": merged["out_layout"] or merged["data_layout"],
+            "out_dtype": element_type(merged["out_dtype"]),
         }
 
     @classmethod
     def layouts(cls, attrs: Mapping[str, Any]) -> ConvLayouts:
-        """The layouts that its attributes tell."""
+        """The layouts given by the attributes."""
         names = ("data_layout", "kernel_layout", "out_layout")
         spatial = SPATIAL[cls.spatial_rank]
         return ConvLayouts(spatial, cls.kernel_letters, *(attrs[n] for n in names))
 
 
 class ConvOp(ConvFamilyOp):
-    """Base of convolutions without bias: sums of products over sliding windows.
+    """Base of convolutions (cross-correlations) without bias.
+
+    f16 and bf16 are accumulated in f32.
 
     Attributes:
         strides, dilation: one number per spatial axis.
-        padding: zeros before every spatial axis, then after every one.
-        groups: input and output channels are cut into so many parts, which do not see
-            each other.
-        data_layout, kernel_layout, out_layout: what the axes of data, weight and y stand
-            for, n batch, c and i input channels, o output channels; None for the layout
-            of data.
+        padding: zero padding before every spatial axis, then after every one.
+        groups: number of groups of input and output channels that are convolved separately.
+        data_layout, kernel_layout, out_layout: layouts of data, weight (i input, o output
+            channels) and y; an out_layout of None is that of data.
         out_dtype: the element type of y; None for that of data.
     Shapes, by letters of the layouts:
         data: n, c, spatial...; weight: o, i = c / groups, spatial...;
@@ -169,13 +174,13 @@ class ConvOp(ConvFamilyOp):
         w = layouts.kernel.array_to_plain(wide_array(weight, dtype))
         window = conv_window(w.shape[2:], attrs)
         sizes = window.counts(x.shape[2:])
-        w = grouped(w, 0, groups)
+        w = split_groups(w, 0, groups)
         y = np.zeros((x.shape[0], groups, w.shape[1], *sizes), x.dtype)
-        for tap, read in taps(x, window, sizes, 0.0):
+        for tap, read in kernel_taps(x, window, sizes, 0.0):
             y += np.einsum(
                 "goc,ngc...->ngo...",
                 w[(..., *tap)],
-                grouped(read, 1, groups),
+                split_groups(read, 1, groups),
                 optimize=True,
             )
         y = y.reshape(x.shape[0], groups * w.shape[1], *sizes).astype(dtype.numpy)
@@ -187,39 +192,41 @@ class ConvOp(ConvFamilyOp):
         x = layouts.data.buffer(b.inputs[0])
         weight = layouts.kernel.buffer(b.inputs[1])
         kernel = weight.shape[2:]
-        window = tap_window(kernel, attrs)
+        window = single_tap_window(kernel, attrs)
         if window.is_padded:
             x, window = _zero_padded(b, x, window), window.without_pads()
-        channels = Channels(
+        channels = ChannelAxes(
             groups, weight.shape[1], shapes.floordiv(weight.shape[0], groups)
         )
 
-        def body(point: "Point") -> Scalar:
+        def body(point: "ConvPoint") -> Scalar:
             where = window.positions(point.spatial, point.taps)
-            own = x[(point.n, point.read, *where)]
-            by = weight[(point.written, point.read_in_group, *point.taps)]
-            return widened(b, own) * widened(b, by)
+            lhs = x[(point.n, point.read, *where)]
+            rhs = weight[(point.written, point.read_in_group, *point.taps)]
+            return cast_to_accumulator(b, lhs) * cast_to_accumulator(b, rhs)
 
         return channels.reduce(b, kernel, body, "conv", layouts.out.order)
 
 
-def conv_window(kernel: Sequence[Any], attrs: Mapping[str, Any]) -> Window:
-    """Where the windows lie; Any: sizes of types and of arrays."""
-    return Window.of(kernel, attrs["strides"], attrs["padding"], attrs["dilation"])
+def conv_window(kernel: Sequence[Any], attrs: Mapping[str, Any]) -> SlidingWindow:
+    """The window described by convolution attributes; Any: sizes of types and arrays."""
+    return SlidingWindow.of(
+        kernel, attrs["strides"], attrs["padding"], attrs["dilation"]
+    )
 
 
-def tap_window(kernel: Sequence[Dim], attrs: Mapping[str, Any]) -> Window:
-    """Where one tap of a kernel lies; the kernel's sizes may be symbolic."""
+def single_tap_window(kernel: Sequence[Dim], attrs: Mapping[str, Any]) -> SlidingWindow:
+    """The window of a single tap, for kernels of symbolic size."""
     return conv_window((1,) * len(kernel), attrs)
 
 
 def _window_counts(
     kernel: Sequence[Dim], sizes: Sequence[Dim], attrs: Mapping[str, Any]
 ) -> tuple[Dim, ...]:
-    """How many windows there are, of a kernel whose sizes may be symbolic."""
+    """The number of windows per axis, for a kernel of possibly symbolic size."""
     if all(isinstance(size, int) for size in kernel):
         return conv_window(kernel, attrs).conv_sizes(sizes)
-    one = tap_window(kernel, attrs)
+    one = single_tap_window(kernel, attrs)
     return tuple(
         map(
             shapes.conv_output,
@@ -234,23 +241,25 @@ def _window_counts(
 
 
 def wide_array(array: np.ndarray, dtype: DType) -> np.ndarray:
-    """An array in a type in which sums for a result of ``dtype`` are exact enough."""
-    whole = dtype.numpy if dtype.bits >= 8 else np.int32  # einsum knows no smaller ones
-    return array.astype(np.float64 if dtype.is_float else whole)
+    """Converts an array to the accumulator type of the numpy reference."""
+    integer = (
+        dtype.numpy if dtype.bits >= 8 else np.int32
+    )  # einsum needs 8 bits or more
+    return array.astype(np.float64 if dtype.is_float else integer)
 
 
-def widened(b: Builder, operand: Scalar) -> Scalar:
-    """An element in the type in which sums for the result are kept."""
-    return b.cast(operand, b.sum_dtype(b.results[0][1]))
+def cast_to_accumulator(b: Builder, operand: Scalar) -> Scalar:
+    """Casts an element to the accumulator type of the result."""
+    return b.cast(operand, b.accumulator_dtype(b.results[0][1]))
 
 
 def conv_dtype(
     data: RankedTensorType, weight: RankedTensorType, out_dtype: DType | None
 ) -> DType:
-    """The element type of the result.
+    """The element type of the result of a convolution.
 
     Raises:
-        ValueError: the operands have different ones, and ``out_dtype`` is not given.
+        ValueError: the types of the operands differ, and ``out_dtype`` is None.
     """
     if out_dtype is None and tensors.dtype_of(data) != tensors.dtype_of(weight):
         raise ValueError(
@@ -260,14 +269,14 @@ def conv_dtype(
     return tensors.dtype_of(data) if out_dtype is None else out_dtype
 
 
-def grouped(array: np.ndarray, axis: int, groups: int) -> np.ndarray:
-    """``axis`` as two: groups, and channels of a group."""
+def split_groups(array: np.ndarray, axis: int, groups: int) -> np.ndarray:
+    """Splits ``axis`` into groups and channels per group."""
     shape = array.shape
     per_group = shape[axis] // groups
     return array.reshape(*shape[:axis], groups, per_group, *shape[axis + 1 :])
 
 
-def _zero_padded(b: Builder, x: Buffer, window: Window) -> Buffer:
+def _zero_padded(b: Builder, x: Buffer, window: SlidingWindow) -> Buffer:
     before, after = (0, 0, *window.before), (0, 0, *window.after)
     shape = shapes.pad_shape(x.shape, (*before, *after))
     padded = [axis for axis in range(x.rank) if before[axis] or after[axis]]

@@ -16,18 +16,18 @@ from mlir.ir import (
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.channels import Channels, Point
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.conv import (
     ConvFamilyOp,
+    cast_to_accumulator,
     conv_dtype,
     conv_window,
-    grouped,
-    tap_window,
+    single_tap_window,
+    split_groups,
     wide_array,
-    widened,
 )
-from relax_mlir.dialects.relax.windows import Window, per_axis
+from relax_mlir.dialects.relax.conv_channels import ChannelAxes, ConvPoint
+from relax_mlir.dialects.relax.window_attributes import SlidingWindow, expand_per_axis
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -38,12 +38,11 @@ class ConvTransposeOp(ConvFamilyOp):
     """Base of transposed convolutions: every input element adds a scaled kernel to y.
 
     Attributes:
-        strides, dilation, groups: of the convolution that it transposes.
-        padding: elements cut off the result, before every spatial axis, then after.
-        output_padding: elements added after every spatial axis.
-        data_layout, kernel_layout, out_layout: what the axes of data, weight and y stand
-            for, n batch, c and i input channels, o output channels; None for the layout
-            of data.
+        strides, dilation, groups: those of the corresponding convolution.
+        padding: elements cropped from y before every spatial axis, then after every one.
+        output_padding: elements added after every spatial axis of y.
+        data_layout, kernel_layout, out_layout: layouts of data, weight (i input, o output
+            channels) and y; an out_layout of None is that of data.
         out_dtype: the element type of y; None for that of data.
     Shapes, by letters of the layouts:
         data: n, c, spatial...; weight: i = c, o / groups, spatial...;
@@ -74,9 +73,9 @@ class ConvTransposeOp(ConvFamilyOp):
 
     @classmethod
     def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
-        whole = super().normalize_arguments(**attrs)
-        extra = per_axis(whole["output_padding"], cls.spatial_rank)
-        return {**whole, "output_padding": extra}
+        merged = super().normalize_arguments(**attrs)
+        extra = expand_per_axis(merged["output_padding"], cls.spatial_rank)
+        return {**merged, "output_padding": extra}
 
     @classmethod
     def infer(
@@ -90,7 +89,7 @@ class ConvTransposeOp(ConvFamilyOp):
             raise ValueError(f"weight expects {expected} input channels, got {c}")
         shapes.require_equal(c, expected)
         shapes.require_multiple(expected, groups, "input channels")
-        one = tap_window(kernel, attrs)
+        one = single_tap_window(kernel, attrs)
         sizes = _transposed_sizes(sizes, kernel, one, attrs["output_padding"])
         shape = (n, per_group * groups, *sizes)
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
@@ -114,35 +113,35 @@ class ConvTransposeOp(ConvFamilyOp):
         x = layouts.data.buffer(b.inputs[0])
         weight = layouts.kernel.buffer(b.inputs[1])
         kernel = weight.shape[2:]
-        window = tap_window(kernel, attrs)
+        window = single_tap_window(kernel, attrs)
         sizes = layouts.out.to_plain(b.results[0][0])[2:]
-        # A convolution of stride 1 over x spread out: it has the loops of one, too.
-        spread = _spread(b, x, kernel, window, sizes)
+        # A convolution of stride 1 over the zero-stuffed x, with a flipped kernel.
+        stuffed = _zero_stuffed(b, x, kernel, window, sizes)
         flipped = _flipped(b, weight)
-        plain = Window.of(window.kernel, (), (), window.dilations)
+        plain = SlidingWindow.of(window.kernel, (), (), window.dilations)
 
-        def body(point: Point) -> Scalar:
+        def body(point: ConvPoint) -> Scalar:
             where = plain.positions(point.spatial, point.taps)
-            own = spread[(point.n, point.read, *where)]
-            by = flipped[(point.read, point.written_in_group, *point.taps)]
-            return widened(b, own) * widened(b, by)
+            lhs = stuffed[(point.n, point.read, *where)]
+            rhs = flipped[(point.read, point.written_in_group, *point.taps)]
+            return cast_to_accumulator(b, lhs) * cast_to_accumulator(b, rhs)
 
         inputs = shapes.floordiv(weight.shape[0], groups)
-        channels = Channels(groups, inputs, weight.shape[1])
+        channels = ChannelAxes(groups, inputs, weight.shape[1])
         order = layouts.out.order
         return channels.reduce(b, kernel, body, "conv_transpose", order)
 
 
 def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
-    """The result of arrays in the plain layouts."""
+    """The transposed convolution of arrays in the plain layouts."""
     window, groups = conv_window(w.shape[2:], attrs), attrs["groups"]
     extra = attrs["output_padding"]
     cropped = _transposed_sizes(x.shape[2:], window.kernel, window, extra)
-    whole = _transposed_sizes(x.shape[2:], window.kernel, window.without_pads(), extra)
+    full = _transposed_sizes(x.shape[2:], window.kernel, window.without_pads(), extra)
     sizes, y_sizes = (
-        [shapes.evaluate(size, {}) for size in each] for each in (whole, cropped)
+        [shapes.evaluate(size, {}) for size in each] for each in (full, cropped)
     )
-    xs, ws = grouped(x, 1, groups), grouped(w, 0, groups)
+    xs, ws = split_groups(x, 1, groups), split_groups(w, 0, groups)
     y = np.zeros((len(x), groups, ws.shape[2], *sizes), x.dtype)
     steps = list(zip(window.strides, window.dilations, x.shape[2:], strict=True))
     for tap in np.ndindex(*w.shape[2:]):
@@ -150,8 +149,8 @@ def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.nd
             slice(t * d, t * d + s * n, s)
             for t, (s, d, n) in zip(tap, steps, strict=True)
         )
-        term = np.einsum("gco,ngc...->ngo...", ws[(..., *tap)], xs, optimize=True)
-        y[(..., *where)] += term
+        scaled = np.einsum("gco,ngc...->ngo...", ws[(..., *tap)], xs, optimize=True)
+        y[(..., *where)] += scaled
     pairs = zip(window.before, y_sizes, strict=True)
     y = y[(..., *(slice(begin, begin + size) for begin, size in pairs))]
     return y.reshape(len(x), groups * ws.shape[2], *y_sizes)
@@ -160,10 +159,10 @@ def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.nd
 def _transposed_sizes(
     sizes: Sequence[Dim],
     kernel: Sequence[Dim],
-    window: Window,
+    window: SlidingWindow,
     output_padding: Sequence[int],
 ) -> tuple[Dim, ...]:
-    """The sizes of the result; of ``window``, all but its kernel counts."""
+    """The spatial sizes of the result; the kernel of ``window`` is not used."""
     extra = tuple(output_padding) or (0,) * len(sizes)
     if len(extra) != len(sizes):
         raise ValueError(
@@ -183,14 +182,14 @@ def _transposed_sizes(
     )
 
 
-def _spread(
+def _zero_stuffed(
     b: Builder,
     x: Buffer,
     kernel: Sequence[Dim],
-    window: Window,
+    window: SlidingWindow,
     sizes: Sequence[Dim],
 ) -> Buffer:
-    """``x`` with its elements ``strides`` apart among zeros, padded for all windows."""
+    """``x`` with ``strides`` - 1 zeros between its elements, padded for all windows."""
     reaches = [
         dilation * (size - 1)
         for dilation, size in zip(window.dilations, kernel, strict=True)
@@ -200,22 +199,22 @@ def _spread(
     def body(*axes: Index) -> Scalar:
         where = list(axes[:2])
         conditions: list[Scalar] = []
-        for axis, place in enumerate(axes[2:]):
-            place = place + b.dim(window.before[axis] - reaches[axis])
-            source = place // window.strides[axis]
-            rest = place % window.strides[axis]
-            conditions += [place >= 0, source < b.dim(x.shape[2 + axis])]
+        for axis, position in enumerate(axes[2:]):
+            position = position + b.dim(window.before[axis] - reaches[axis])
+            source = position // window.strides[axis]
+            rest = position % window.strides[axis]
+            conditions += [position >= 0, source < b.dim(x.shape[2 + axis])]
             if isinstance(rest, Index):
                 conditions.append(rest.equal(0))
             where.append(source)
         inside = reduce(and_, conditions)
-        return b.guarded(inside, lambda: x[tuple(where)], b.constant(0, x.dtype))
+        return b.read_if(inside, lambda: x[tuple(where)], b.constant(0, x.dtype))
 
     return b.compute((*x.shape[:2], *shape), body, x.dtype, "spread")
 
 
 def _flipped(b: Builder, weight: Buffer) -> Buffer:
-    """The weight with its taps from last to first."""
+    """The weight with its spatial axes reversed."""
     last = [b.dim(size - 1) for size in weight.shape[2:]]
 
     def body(*axes: Index) -> Scalar:

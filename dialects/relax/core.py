@@ -1,4 +1,4 @@
-"""The relax dialect, its operation base, and the operations every level knows."""
+"""The relax dialect, the base class of its operations, constants and calls."""
 
 import inspect
 import re
@@ -14,8 +14,8 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.index_ranges import IndexOperand
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -29,32 +29,32 @@ __all__ = [
 ]
 
 
-# Parts of Relax's operator names before a dot, which names in IRDL cannot have.
+# Namespaces of Relax's operator names, such as `nn.`; names in IRDL cannot contain dots.
 _NAMESPACES = frozenset(
     {"ccl", "grad", "image", "inspect", "memory", "nn", "vision", "vm"}
 )
 
 
 class RelaxOperation(Operation):
-    """Base of the relax operations: built from values and plain Python attributes.
+    """Base of the relax operations, built from values and Python attributes.
 
-    A subclass defines ``infer`` (types in, result types out), ``reference`` (numpy in,
-    numpy out: the definition of correctness), ``legalize`` (the tensor program), and
-    ``cases``. Defaults of attributes are the defaults of ``infer``'s parameters.
+    A subclass defines ``infer`` (operand types to result types), ``reference`` (the numpy
+    semantics, which defines correctness), ``legalize`` (the tensor program) and ``cases``
+    (test cases). Defaults of attributes are the defaults of ``infer``'s parameters.
     """
 
     cases: ClassVar[Sequence[Case]] = ()
-    # The operands that hold indices, by name; every operand of integers that index is one.
+    # Operands that hold indices, by name.
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {}
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
-    effects: ClassVar[Effects] = Effects.NONE  # it only computes its results
-    # How `reference` walks the points of the tensor program: per second, at the least, and
-    # the bytes that it allocates for each. Constant folding estimates by them.
+    effects: ClassVar[Effects] = Effects.NONE
+    # Cost model of `reference` for constant folding: points of the tensor program per
+    # second (lower bound), and bytes allocated per point.
     reference_rate: ClassVar[float] = 2e7
     reference_scratch_bytes: ClassVar[int] = 16
-    # Attributes that Relax's own functions take among the arguments: sizes, as a rule.
+    # Attributes that Relax's functions take as positional arguments, usually sizes.
     argument_attributes: ClassVar[tuple[str, ...]] = ()
-    # Whether the type of the result is that of the numbers among the arguments.
+    # Whether the result has the element type of the numbers among the arguments.
     keeps_number_types: ClassVar[bool] = False
 
     def __init_subclass__(
@@ -70,13 +70,13 @@ class RelaxOperation(Operation):
 
     @classmethod
     def script_name(cls) -> str:
-        """Its name in a script, after ``R.``: ``nn.relu`` for ``relax.nn_relu``."""
+        """The operator's name in TVMScript, after ``R.``: ``nn.relu`` for ``relax.nn_relu``."""
         space, _, rest = cls.SHORT_NAME.partition("_")
         return f"{space}.{rest}" if space in _NAMESPACES else cls.SHORT_NAME
 
     @classmethod
     def argument_order(cls) -> tuple[str, ...]:
-        """Operands and attributes in the order of Relax's arguments."""
+        """Operands and argument attributes in the order of Relax's arguments."""
         named = (*cls.operand_fields, *cls.argument_attributes)
         return tuple(name for name in cls.field_order if name in named)
 
@@ -84,17 +84,17 @@ class RelaxOperation(Operation):
     def normalize_arguments(
         **attrs: Any,
     ) -> dict[str, Any]:  # Any: as many as attributes
-        """Attributes as they are stored, from how a caller may write them."""
+        """Normalises the attributes that a caller passes to the stored form."""
         return attrs
 
     @classmethod
     def program_name(cls) -> str:
-        """What its tensor program is called."""
+        """The name of the operator's tensor program."""
         return cls.script_name().rpartition(".")[2]
 
     @classmethod
     def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
-        """The rule of an operator whose inputs are exactly our operands."""
+        """The import rule of an ONNX operator with the same operands."""
         return cls(*(node.input(i) for i in range(len(cls.operand_fields)))).results[0]
 
     def __init__(
@@ -114,7 +114,8 @@ class RelaxOperation(Operation):
         if results is None:
             results = self.result_types(operands, attrs)
         packed = [
-            tensors.pack(o) if not isinstance(o, ir.Value) else o for o in operands
+            tensors.pack_tuple(o) if not isinstance(o, ir.Value) else o
+            for o in operands
         ]
         super().__init__(
             self.OPERATION_NAME,
@@ -143,7 +144,7 @@ class RelaxOperation(Operation):
     @classmethod
     @cache
     def attribute_defaults(cls) -> Mapping[str, Any]:
-        """Attributes that need not be given, from the signature of ``infer``."""
+        """Defaults of the attributes, from the signature of ``infer``."""
         parameters = inspect.signature(cls.infer).parameters
         return {
             n: p.default
@@ -155,7 +156,7 @@ class RelaxOperation(Operation):
     def result_types(
         cls, operands: "Sequence[ir.Value | Sequence[ir.Value]]", attrs: dict[str, Any]
     ) -> list[ir.Type]:
-        """What ``infer`` gives for these operands."""
+        """The result types that ``infer`` computes for these operands."""
         types = [
             o.type if isinstance(o, ir.Value) else tuple(e.type for e in o)
             for o in operands
@@ -165,7 +166,7 @@ class RelaxOperation(Operation):
 
     @staticmethod
     def infer(*types: Any, **attrs: Any) -> Any:  # Any: each op has its own signature
-        """Result type(s) from operand types (a tuple of types for a tuple operand)."""
+        """Computes the result type or types; a tuple operand is passed as a tuple of types."""
         raise NotImplementedError
 
     def python_attrs(self) -> dict[str, Any]:
@@ -175,29 +176,29 @@ class RelaxOperation(Operation):
         }
 
     def unpacked_operands(self) -> "list[ir.Value | list[ir.Value]]":
-        """The operands, a tuple as the list of its elements."""
+        """The operands, with packed tuples as lists of their elements."""
         return [
-            tensors.elements(o) if isinstance(o.type, TupleType) else o
+            tensors.tuple_elements(o) if isinstance(o.type, TupleType) else o
             for o in self.operands
         ]
 
     @classmethod
     def has_infer(cls) -> bool:
-        """Whether its operations tell the types of their results; constants do not."""
+        """Whether result types can be inferred; those of constants and calls cannot."""
         return cls.infer is not RelaxOperation.infer
 
     def infer_again(self) -> list[ir.Type]:
-        """The result types that the operands imply now."""
+        """Recomputes the result types from the current operands."""
         return self.result_types(self.unpacked_operands(), self.python_attrs())
 
 
 class Relax(Dialect, name="relax"):
-    """Graphs of tensor operations: what a model computes.
+    """Graphs of tensor operations.
 
-    Types beside builtin tensors and tuples: ``object`` is any value, ``sizes`` those
-    of a tensor (``<["n", "4"]>``, a rank, or ``unit``), ``prim`` a scalar (``<[i64,
-    "n"]>``), ``callable`` a function (``<[[arguments], result, pure]>``), ``unknown`` the
-    element type that nobody knows.
+    Types besides builtin tensors and tuples: ``object``, any value; ``sizes``, a shape
+    (``<["n", "4"]>``, a rank, or ``unit``); ``prim``, a scalar (``<[i64, "n"]>``);
+    ``callable``, a function (``<[[arguments], result, pure]>``); ``unknown``, an unknown
+    element type.
     """
 
     attributes = ("shape", "const")
@@ -212,11 +213,11 @@ class Relax(Dialect, name="relax"):
 
 
 class ConstantOp(Relax.Operation, name="constant"):
-    """An array.
+    """A constant tensor.
 
     Attributes:
-        value: ``dense<...>`` for a few elements, else ``#relax.const<"key">``, which
-            names an array in the module's constants.
+        value: ``dense<...>`` for a few elements, else ``#relax.const<"key">``, the key of
+            an array in the module's constant pool.
     """
 
     y: Result[RankedTensorType]
@@ -224,20 +225,20 @@ class ConstantOp(Relax.Operation, name="constant"):
 
     @property
     def key(self) -> str | None:
-        """The name of its array in the module's constants; None if it stands here."""
+        """The key of the array in the module's constant pool; None if it is inline."""
         return ConstantOp.key_of(self.attributes["value"])
 
     @staticmethod
     def key_of(attr: ir.Attribute) -> str | None:
-        """The key that an attribute of the dialect names; None for other attributes."""
+        """The key of a ``#relax.const`` attribute; None for other attributes."""
         text = str(attr)
         return _unquoted(text[len(_CONST) : -2]) if text.startswith(_CONST) else None
 
     def array(self, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Its value.
+        """The value as an array.
 
         Raises:
-            ValueError: ``constants`` does not hold it.
+            ValueError: the key is not in ``constants``.
         """
         key = self.key
         if key is None:
@@ -257,7 +258,7 @@ class ConstantOp(Relax.Operation, name="constant"):
 
     @staticmethod
     def scalar(value: float, dtype: DType) -> ir.Value:
-        """A constant of rank 0, in the IR."""
+        """Builds an inline constant of rank 0."""
         type_ = tensors.tensor_type((), dtype)
         attr = _dense(np.array(value), dtype, type_)
         return ConstantOp(value=attr, results=[type_]).y
@@ -266,11 +267,12 @@ class ConstantOp(Relax.Operation, name="constant"):
     def of(
         array: np.ndarray, constants: MutableMapping[str, np.ndarray], key: str
     ) -> ir.Value:
-        """A constant with this value; a few elements stand in the IR, others in the pool.
+        """Builds a constant: inline for a few elements, otherwise in the constant pool.
 
         Args:
-            constants: the module's pool.
-            key: the name to use there; a number is added if it is taken.
+            array: the value.
+            constants: the module's constant pool.
+            key: the key in the pool; a number is appended if it is taken.
         """
         dtype = dtypes.from_numpy(array.dtype)
         type_ = tensors.tensor_type(array.shape, dtype)
@@ -286,16 +288,16 @@ class ConstantOp(Relax.Operation, name="constant"):
 
     @staticmethod
     def named(key: str) -> ir.Attribute:
-        """The value of a constant whose array the pool holds under ``key``."""
+        """The attribute of a constant that is in the pool under ``key``."""
         return ir.Attribute.parse(f'{_CONST}{_quoted(key)}">')
 
 
 _CONST = '#relax.const<"'
-_INLINE = 16  # elements
+_INLINE = 16  # elements of an inline constant, at most
 
 
 def _quoted(key: str) -> str:
-    """A key as MLIR spells it in a string."""
+    """Escapes a key for an MLIR string literal."""
     return "".join(
         chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}"
         for b in key.encode()
@@ -303,7 +305,7 @@ def _quoted(key: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """What a string of MLIR's spells."""
+    """Unescapes an MLIR string literal."""
     if "\\" not in text:
         return text
 
@@ -314,14 +316,14 @@ def _unquoted(text: str) -> str:
 
 
 def _splat(attr: ir.Attribute) -> Any:  # Any: a number of any type
-    # The value of an IntegerAttr has 63 bits, that of an element has as many as it needs.
+    # IntegerAttr.value is limited to 63 bits; elements of the array are not.
     is_integer = isinstance(attr, ir.DenseIntElementsAttr)
     return attr[0] if is_integer else attr.get_splat_value().value
 
 
 def _dense(array: np.ndarray, dtype: DType, type_: ir.Type) -> ir.Attribute:
     if array.dtype == np.uint64 and array.max(initial=0) > np.iinfo(np.int64).max:
-        # An IntegerAttr made from a number takes 63 bits at most.
+        # IntegerAttr.get is limited to 63 bits.
         return ir.DenseElementsAttr.get(np.ascontiguousarray(array), type=type_)
     element = dtype.tensor_type
     make = ir.FloatAttr.get if dtype.is_float else ir.IntegerAttr.get
@@ -330,14 +332,13 @@ def _dense(array: np.ndarray, dtype: DType, type_: ir.Type) -> ir.Attribute:
 
 
 class CallTirOp(Relax.Operation, name="call_tir"):
-    """Call a tensor program, which writes new tensors.
-
-    Shapes:
-        args: the program's inputs, as a tuple. result: one tensor, or a tuple of them.
+    """Calls a tensor program in destination-passing style; the results are new tensors.
 
     Attributes:
         callee: the tensor program.
-        sizes: values of its symbols, in order, in terms of the caller's.
+        sizes: values of the callee's symbols, in order, in terms of the caller's symbols.
+    Shapes:
+        args: the program's inputs, as a tuple; result: a tensor, or a tuple of tensors.
     """
 
     args: Operand[TupleType]
@@ -347,7 +348,7 @@ class CallTirOp(Relax.Operation, name="call_tir"):
 
 
 class CallDpsPackedOp(Relax.Operation, name="call_dps_packed"):
-    """Call a registered function, which writes new tensors.
+    """Calls a packed function in destination-passing style; the results are new tensors.
 
     Attributes:
         callee: name of a tvm-ffi global function.
@@ -386,10 +387,12 @@ class TupleGetItemOp(Relax.Operation, name="tuple_get_item"):
 
 
 class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
-    """Sizes as data: an int64 vector of symbolic dimensions.
+    """A shape as an int64 vector.
 
     Attributes:
-        dims: the sizes, ``#relax.shape<[...]>``.
+        dims: the dimensions, ``#relax.shape<[...]>``.
+    Shapes:
+        y: [number of dims], int64.
     """
 
     y: Result[RankedTensorType]
@@ -408,7 +411,7 @@ class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
 
     def legalize(self, b: Builder) -> Buffer:
         shape, int64 = b.results[0]
-        sizes = [b.dim(b.local(dim)) for dim in self.python_attrs()["dims"]]
+        sizes = [b.dim(b.local_dim(dim)) for dim in self.python_attrs()["dims"]]
 
         def body(axis: Index) -> Scalar:
             value = b.constant(0, int64)
@@ -425,5 +428,5 @@ class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
 
 
 def relax_ops() -> list[type[RelaxOperation]]:
-    """Every relax operation, by name."""
+    """All relax operations, sorted by name."""
     return sorted(Relax.operations, key=lambda op: op.OPERATION_NAME)

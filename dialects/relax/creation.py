@@ -1,4 +1,4 @@
-"""Tensors made of nothing but sizes and numbers."""
+"""Tensor creation: fill, arange and identity matrices."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from mlir.ir import IntegerAttr, RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.number_attributes import Number, NumbersOp
+from relax_mlir.dialects.relax.scalar_attributes import ScalarAttributesOp, ScalarValue
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -34,7 +34,7 @@ _F32, _F16 = dtypes.dtype("float32"), dtypes.dtype("float16")
 
 
 class FillOp(Relax.Operation):
-    """Base of operations whose elements are all one number."""
+    """Base of operations that fill a tensor with a number known at compile time."""
 
     value: ClassVar[float]
 
@@ -50,10 +50,11 @@ class FillOp(Relax.Operation):
 
 
 class FilledOp(FillOp):
-    """Base of fillings of a given shape.
+    """Base of tensors of a given shape filled with one number.
 
     Attributes:
-        shape: the sizes. dtype: the element type.
+        shape: the shape of y; may be symbolic.
+        dtype: the element type of y.
     """
 
     y: Result[RankedTensorType]
@@ -77,7 +78,7 @@ class FilledOp(FillOp):
 
     @staticmethod
     def infer(shape: Sequence[Dim], dtype: DType) -> RankedTensorType:
-        shapes.require_sizes(shape)
+        shapes.require_nonnegative(shape)
         return tensors.tensor_type(tuple(shape), dtype)
 
     @classmethod
@@ -86,10 +87,12 @@ class FilledOp(FillOp):
 
 
 class LikeOp(FillOp):
-    """Base of fillings of the shape of x, which is not read.
+    """Base of tensors of the shape of x filled with one number.
 
     Attributes:
-        dtype: the element type; None for that of x.
+        dtype: the element type of y; None for that of x.
+    Shapes:
+        x, y: any shape; the elements of x are not read.
     """
 
     x: Operand[RankedTensorType]
@@ -110,19 +113,19 @@ class LikeOp(FillOp):
 
 
 class OnesOp(FilledOp, name="ones"):
-    """Ones everywhere."""
+    """A tensor of ones."""
 
     value = 1
 
 
 class ZerosOp(FilledOp, name="zeros"):
-    """Zeros everywhere."""
+    """A tensor of zeros."""
 
     value = 0
 
 
 class OnesLikeOp(LikeOp, name="ones_like"):
-    """Ones in the shape of a tensor."""
+    """A tensor of ones in the shape of another one."""
 
     value = 1
 
@@ -132,7 +135,7 @@ class OnesLikeOp(LikeOp, name="ones_like"):
 
 
 class ZerosLikeOp(LikeOp, name="zeros_like"):
-    """Zeros in the shape of a tensor."""
+    """A tensor of zeros in the shape of another one."""
 
     value = 0
 
@@ -142,11 +145,11 @@ class ZerosLikeOp(LikeOp, name="zeros_like"):
 
 
 class FullOp(Relax.Operation, name="full"):
-    """One value everywhere.
+    """A tensor filled with a scalar operand.
 
     Attributes:
-        shape: the sizes.
-        dtype: the element type; None for that of the value.
+        shape: the shape of y; may be symbolic.
+        dtype: the element type of y; None for that of the fill value.
     Shapes:
         fill_value: []; y: shape.
     """
@@ -177,7 +180,7 @@ class FullOp(Relax.Operation, name="full"):
         fill_value: RankedTensorType, shape: Sequence[Dim], dtype: DType | None = None
     ) -> RankedTensorType:
         _check_scalar(fill_value)
-        shapes.require_sizes(shape)
+        shapes.require_nonnegative(shape)
         own = tensors.dtype_of(fill_value)
         return tensors.tensor_type(tuple(shape), own if dtype is None else dtype)
 
@@ -194,12 +197,12 @@ class FullOp(Relax.Operation, name="full"):
 
 
 class FullLikeOp(Relax.Operation, name="full_like"):
-    """One value everywhere, in the shape of x, which is not read.
+    """A tensor filled with a scalar operand, in the shape of x.
 
     Attributes:
-        dtype: the element type; None for that of x.
+        dtype: the element type of y; None for that of x.
     Shapes:
-        fill_value: []; y: the shape of x.
+        x: any, its elements are not read; fill_value: []; y: the shape of x.
     """
 
     x: Operand[RankedTensorType]
@@ -248,16 +251,16 @@ def _filled(b: Builder, value: Buffer) -> Buffer:
     return b.compute(shape, lambda *_: b.cast(value[()], dtype), dtype, "full")
 
 
-class ArangeOp(NumbersOp, name="arange"):
-    """``start``, ``start + step``, and so on, up to ``end``, which is left out.
+class ArangeOp(ScalarAttributesOp, name="arange"):
+    """Evenly spaced numbers: start, start + step, ..., excluding end.
 
     Attributes:
-        start, end, step: numbers; each may be a size, and then the step leads from start
-            to end.
-            Without an end the numbers run from 0 to ``start``.
-        dtype: element type; None for int64, or float32 where a number is a float.
+        start, end, step: numbers or symbolic sizes; with symbolic sizes, end - start must
+            have the sign of step. Without an end, the range is from 0 to ``start``.
+        dtype: element type of y; None for int64, or float32 if a number is a float.
     Shapes:
-        y: [(end - start) / step, rounded up; 0 if that is negative].
+        y: [max(0, ceil((end - start) / step))].
+    Source: numpy.arange; ONNX Range-11.
     """
 
     y: Result[RankedTensorType]
@@ -289,13 +292,13 @@ class ArangeOp(NumbersOp, name="arange"):
 
     @staticmethod
     def infer(
-        start: Number,
-        end: Number | None = None,
-        step: Number = 1,
+        start: ScalarValue,
+        end: ScalarValue | None = None,
+        step: ScalarValue = 1,
         dtype: DType | None = None,
     ) -> RankedTensorType:
         if step == 0:
-            raise ValueError("the step must be other than 0, got 0")
+            raise ValueError("the step must not be 0, got 0")
         first, last = (0, start) if end is None else (start, end)
         if dtype is None:
             dtype = _range_dtype(first, last, step)
@@ -319,45 +322,48 @@ class ArangeOp(NumbersOp, name="arange"):
         first = 0 if attrs["end"] is None else attrs["start"]
         step = attrs["step"]
 
-        def whole(axis: Index) -> Scalar:
-            start, by = b.dim(b.local(first)), b.dim(b.local(step))
-            return Index(Index.value_of(axis * by + start)).to_scalar(type_)
+        def integer(axis: Index) -> Scalar:
+            start, stride = b.dim(b.local_dim(first)), b.dim(b.local_dim(step))
+            return Index(Index.value_of(axis * stride + start)).to_scalar(type_)
 
-        def fraction(axis: Index) -> Scalar:
+        def floating(axis: Index) -> Scalar:
             wide = dtypes.dtype("float64")
             return b.cast(axis.to_scalar(wide) * float(step) + float(first), type_)
 
-        body = fraction if isinstance(step, float) or _is_float(first) else whole
+        body = floating if isinstance(step, float) or _is_float(first) else integer
         return b.compute(shape, body, type_, "arange")
 
 
-def _is_float(number: Number) -> bool:
+def _is_float(number: ScalarValue) -> bool:
     return isinstance(number, (float, np.floating))
 
 
-def _range_dtype(*numbers: Number) -> DType:
+def _range_dtype(*numbers: ScalarValue) -> DType:
     return _F32 if any(map(_is_float, numbers)) else _INT64
 
 
-def _range_size(start: Number, end: Number, step: Number) -> Dim:
-    """How many numbers there are; of sizes it is assumed that the step leads to the end."""
+def _range_size(start: ScalarValue, end: ScalarValue, step: ScalarValue) -> Dim:
+    """The number of elements; symbolic ranges are constrained not to be negative."""
     if any(map(_is_float, (start, end, step))):
         return max(0, math.ceil((end - start) / step))
-    way = -1 if isinstance(step, int) and step < 0 else 1
-    span, stride = way * (end - start), way * step
+    sign = -1 if isinstance(step, int) and step < 0 else 1
+    span, stride = sign * (end - start), sign * step
     if any(isinstance(number, Expr) for number in (span, stride)):
         shapes.require_at_least(span, 0)
         return shapes.ceildiv(span, stride)
     return shapes.maximum(0, shapes.ceildiv(span, stride))
 
 
-class EyeOp(NumbersOp, name="eye"):
-    """Ones on a diagonal, zeros elsewhere.
+class EyeOp(ScalarAttributesOp, name="eye"):
+    """A matrix of ones on a diagonal and zeros elsewhere.
 
     Attributes:
-        n, m: rows and columns; as many columns as rows if ``m`` is None.
-        k: which diagonal: 0 the main one, positive ones above.
-        dtype: element type.
+        n, m: number of rows and columns, may be symbolic; None for ``m`` = ``n``.
+        k: the diagonal: 0 the main one, positive ones above.
+        dtype: the element type of y.
+    Shapes:
+        y: [n, m].
+    Source: numpy.eye.
     """
 
     y: Result[RankedTensorType]
@@ -386,7 +392,7 @@ class EyeOp(NumbersOp, name="eye"):
         n: Dim, m: Dim | None = None, k: int = 0, dtype: DType = _F32
     ) -> RankedTensorType:
         shape = (n, n if m is None else m)
-        shapes.require_sizes(shape)
+        shapes.require_nonnegative(shape)
         return tensors.tensor_type(shape, dtype)
 
     @staticmethod
@@ -400,13 +406,14 @@ class EyeOp(NumbersOp, name="eye"):
 
 
 class EyeLikeOp(Relax.Operation, name="eye_like"):
-    """Ones on a diagonal, in the shape of x, which is not read.
+    """A matrix of ones on a diagonal and zeros elsewhere, in the shape of x.
 
     Attributes:
-        k: which diagonal: 0 the main one, positive ones above.
-        dtype: element type; None for that of x.
+        k: the diagonal: 0 the main one, positive ones above.
+        dtype: the element type of y; None for that of x.
     Shapes:
-        x, y: [n, m].
+        x, y: [n, m]; the elements of x are not read.
+    Source: ONNX EyeLike-9.
     """
 
     x: Operand[RankedTensorType]

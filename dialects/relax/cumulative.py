@@ -1,4 +1,4 @@
-"""Running totals along an axis."""
+"""Cumulative sums and products along an axis."""
 
 from typing import Any, ClassVar
 
@@ -8,24 +8,24 @@ from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case, EdgeCase
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import require, wide_type
-from relax_mlir.dialects.relax.reduce import point_of_number
+from relax_mlir.dialects.relax.elementwise import require_element_type, wide_type
+from relax_mlir.dialects.relax.reduce import delinearize_index
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
 class CumulativeOp(Relax.Operation):
-    """Base of the running totals, each computed from the one before.
+    """Base of the cumulative reductions (scans), computed sequentially.
 
     Attributes:
-        axis: counted from either end; None runs through all elements, in row-major order.
-        dtype: the element type of y, which is computed in; that of data if it is None.
-        exclusive: whether an element is left out of the total at its own place.
+        axis: negative ones count from the end; None for the flattened tensor.
+        dtype: the element type of y and of the computation; None for that of data.
+        exclusive: whether the total at an element excludes the element itself.
     Shapes:
-        data: any shape of rank 1 or more, numbers; bool where ``dtype`` is given.
-        y: the same shape, or the number of elements if ``axis`` is None.
+        data: any shape of rank 1 or more, numbers; also bool if ``dtype`` is given.
+        y: the same shape, or [number of elements] if ``axis`` is None.
     """
 
     data: Operand[RankedTensorType]
@@ -34,8 +34,8 @@ class CumulativeOp(Relax.Operation):
     dtype: TypeAttr | None
     exclusive: BoolAttr
 
-    start: ClassVar[int]  # the total before the first element
-    is_reversed: ClassVar[bool] = False  # whether it runs from the end to the beginning
+    start: ClassVar[int]  # the identity element
+    is_reversed: ClassVar[bool] = False  # scan from the end to the start
     cases = (
         Case((5,), axis=0),
         Case((1,), axis=0, exclusive=True),
@@ -57,7 +57,7 @@ class CumulativeOp(Relax.Operation):
     )
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
-        """The total with one more element; f16 and bf16 come as f32."""
+        """The total after one more element; f16 and bf16 are passed as f32."""
         raise NotImplementedError
 
     @staticmethod
@@ -67,7 +67,7 @@ class CumulativeOp(Relax.Operation):
         dtype: DType | None = None,
         exclusive: bool = False,
     ) -> RankedTensorType:
-        own = require("fiu" if dtype is None else "fiub", data)
+        own = require_element_type("fiu" if dtype is None else "fiub", data)
         type_, shape = dtype or own, tensors.shape_of(data)
         if type_.kind == "b":
             raise ValueError("wrong element type: expected numbers, got bool")
@@ -81,7 +81,7 @@ class CumulativeOp(Relax.Operation):
         return {**attrs, "dtype": element_type(attrs.get("dtype"))}
 
     def legalize(self, b: Builder) -> Buffer:
-        """A loop along the axis, for every point of the others."""
+        """A sequential loop along the axis, for every point of the other axes."""
         data, axis = b.buffer(self.data), self.python_attrs()["axis"]
         shape, type_ = b.results[0]
         wide, exclusive = wide_type(type_), self.exclusive.value
@@ -91,9 +91,9 @@ class CumulativeOp(Relax.Operation):
 
         def body(*outer: Index) -> None:
             def step(i: Index, total: Scalar) -> list[Scalar]:
-                place = size - 1 - i if self.is_reversed else i
-                where = (*outer[:axis], place, *outer[axis:])
-                read = point_of_number(b, place, data.shape) if is_flat else where
+                position = size - 1 - i if self.is_reversed else i
+                where = (*outer[:axis], position, *outer[axis:])
+                read = delinearize_index(b, position, data.shape) if is_flat else where
                 following = self.step(total, b.cast(data[read], wide))
                 out.store(b.cast(total if exclusive else following, type_), where)
                 return [following]
@@ -105,7 +105,7 @@ class CumulativeOp(Relax.Operation):
         return out
 
 
-def _accumulated(
+def _accumulate(
     data: np.ndarray,
     axis: int | None,
     dtype: DType | None,
@@ -114,7 +114,7 @@ def _accumulated(
     step: np.ufunc,
     is_reversed: bool = False,
 ) -> np.ndarray:
-    """The running totals by numpy's ``accumulate``, behind one start value."""
+    """The numpy reference: ``ufunc.accumulate`` with a prepended identity element."""
     type_ = dtype or dtypes.from_numpy(data.dtype)
     x = np.asarray(data).astype(wide_type(type_).numpy)
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
@@ -130,7 +130,7 @@ def _accumulated(
 
 
 class CumsumOp(CumulativeOp, name="cumsum"):
-    """The sum of the elements up to each, along an axis."""
+    """Cumulative sum along an axis."""
 
     start = 0
 
@@ -138,14 +138,14 @@ class CumsumOp(CumulativeOp, name="cumsum"):
     def reference(
         data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(data, axis, dtype, exclusive, step=np.add)
+        return _accumulate(data, axis, dtype, exclusive, step=np.add)
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
         return total + v
 
 
 class CumprodOp(CumulativeOp, name="cumprod"):
-    """The product of the elements up to each, along an axis."""
+    """Cumulative product along an axis."""
 
     start = 1
 
@@ -153,14 +153,14 @@ class CumprodOp(CumulativeOp, name="cumprod"):
     def reference(
         data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(data, axis, dtype, exclusive, step=np.multiply)
+        return _accumulate(data, axis, dtype, exclusive, step=np.multiply)
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
         return total * v
 
 
 class ReverseCumsumOp(CumulativeOp, name="reverse_cumsum"):
-    """The sum of the elements from each to the last, along an axis.
+    """Cumulative sum from the end of an axis.
 
     Source: ONNX CumSum-14, ``reverse``.
     """
@@ -172,14 +172,14 @@ class ReverseCumsumOp(CumulativeOp, name="reverse_cumsum"):
     def reference(
         data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(data, axis, dtype, exclusive, step=np.add, is_reversed=True)
+        return _accumulate(data, axis, dtype, exclusive, step=np.add, is_reversed=True)
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
         return total + v
 
 
 class ReverseCumprodOp(CumulativeOp, name="reverse_cumprod"):
-    """The product of the elements from each to the last, along an axis.
+    """Cumulative product from the end of an axis.
 
     Source: ONNX CumProd-26, ``reverse``.
     """
@@ -191,7 +191,7 @@ class ReverseCumprodOp(CumulativeOp, name="reverse_cumprod"):
     def reference(
         data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(
+        return _accumulate(
             data, axis, dtype, exclusive, step=np.multiply, is_reversed=True
         )
 

@@ -8,9 +8,13 @@ from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
+from relax_mlir.dialects.relax.elementwise import (
+    computed_wide,
+    require_element_type,
+    wide_type,
+)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -20,7 +24,7 @@ _INT64 = dtypes.dtype("int64")
 
 
 class DetOp(Relax.Operation, name="det"):
-    """The determinant of every matrix, by elimination with the largest pivots.
+    """The determinant of every matrix, by Gaussian elimination with partial pivoting.
 
     Shapes:
         x: [..., n, n], floats; y: [...].
@@ -41,7 +45,7 @@ class DetOp(Relax.Operation, name="det"):
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("f", x)
+        require_element_type("f", x)
         if x.rank < 2:
             raise ValueError(f"expected rank 2 or more, got {x.rank}")
         *outer, rows, columns = tensors.shape_of(x)
@@ -62,10 +66,10 @@ class DetOp(Relax.Operation, name="det"):
         def matrix(number: Index) -> None:
             outer = _point(b, number, shape)
             _copy(b, x, outer, work)
-            value = _eliminated(b, work, b.dim(size))
+            value = _eliminate(b, work, b.dim(size))
             out.store(b.cast(value, dtype), outer)
 
-        b.tiles(b.dim(shapes.product(shape)), matrix)
+        b.parallel_loop(b.dim(shapes.product(shape)), matrix)
         return out
 
     @staticmethod
@@ -75,7 +79,7 @@ class DetOp(Relax.Operation, name="det"):
 
 
 def _point(b: Builder, number: Index, shape: Sequence[Dim]) -> list[Index]:
-    """The point of that number, in row-major order."""
+    """The indices of the element with row-major number ``number``."""
     point: list[Index] = []
     for dim in reversed(shape):
         size = b.dim(dim)
@@ -98,8 +102,8 @@ def _copy(b: Builder, x: Buffer, outer: Sequence[Index], work: Buffer) -> None:
     b.loop(size, [], row)
 
 
-def _eliminated(b: Builder, work: Buffer, n: "Index | int") -> Scalar:
-    """The product of the pivots of a matrix, which is overwritten."""
+def _eliminate(b: Builder, work: Buffer, n: "Index | int") -> Scalar:
+    """The signed product of the pivots of a matrix, which is overwritten."""
     one = b.constant(1, work.dtype)
 
     def step(k: Index, det: Scalar) -> list[Scalar]:
@@ -115,7 +119,7 @@ def _eliminated(b: Builder, work: Buffer, n: "Index | int") -> Scalar:
 
 
 def _pivot_row(b: Builder, work: Buffer, k: Index, n: "Index | int") -> Scalar:
-    """The row, from k on, whose element in column k is the largest."""
+    """The row, from k on, with the element of largest magnitude in column k."""
 
     def step(i: Index, largest: Scalar, where: Scalar) -> list[Scalar]:
         row = k + i
@@ -147,9 +151,9 @@ def _swap_rows(
 
 
 def _subtract_rows(b: Builder, work: Buffer, k: Index, n: "Index | int") -> None:
-    """Make column k zero below its pivot; of columns before it nothing is read.
+    """Eliminates column k below its pivot; columns before it are not read again.
 
-    Below a pivot of 0 are zeros, and NaN, which no element is larger than.
+    Below a pivot of 0 there are only zeros and NaN, which comparisons skip.
     """
     pivot = work[k, k]
 

@@ -1,26 +1,26 @@
-"""What training leaves out, and inference does not."""
+"""Dropout, in inference mode."""
 
 import numpy as np
 from mlir.ir import FloatAttr, RankedTensorType, TupleType
 
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import require
+from relax_mlir.dialects.relax.elementwise import require_element_type
 from relax_mlir.dialects.tir import Buffer, Builder
 
 
 class DropoutOp(Relax.Operation, name="nn_dropout"):
-    """The data as it is, and a mask of ones: nothing is left out in inference.
+    """Dropout at inference: the identity, and a mask of ones.
 
     Attributes:
-        rate: the share that training leaves out.
+        rate: the dropout probability in training; not used at inference.
     Shapes:
-        data: any shape, a number. y: a tuple of twice its type.
+        data: any shape, numbers. y: a tuple (data, mask), both of the type of data.
     Source: Srivastava et al., Dropout, 2014.
     """
 
-    skips_parts = True
+    skips_unused_results = True
 
     data: Operand[RankedTensorType]
     y: Result[TupleType]
@@ -36,7 +36,7 @@ class DropoutOp(Relax.Operation, name="nn_dropout"):
 
     @staticmethod
     def infer(data: RankedTensorType, rate: float = 0.5) -> TupleType:
-        require("fiu", data)
+        require_element_type("fiu", data)
         return TupleType.get_tuple([data, data])
 
     @staticmethod

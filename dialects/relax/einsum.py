@@ -1,4 +1,4 @@
-"""Sums of products over named axes."""
+"""Einsum and outer product."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mlir.ir import RankedTensorType, StringAttr, TupleType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -20,10 +20,11 @@ __all__ = ["EinsumOp", "OuterOp"]
 
 @dataclass(frozen=True)
 class _Subscripts:
-    """The names of axes: letters, and numbers for those of an ellipsis.
+    """Parsed subscripts: names of axes, which are numbers for those of an ellipsis.
 
     Attributes:
-        inputs: per operand; output: of the result, each once.
+        inputs: the axes of every operand.
+        output: the axes of the result, each once.
     """
 
     inputs: tuple[tuple[str, ...], ...]
@@ -31,19 +32,19 @@ class _Subscripts:
 
     @staticmethod
     def parse(text: str, ranks: Sequence[int]) -> "_Subscripts":
-        """From numpy's notation.
+        """Parses numpy's notation.
 
         Raises:
-            ValueError: it is wrong, or does not fit the ranks.
+            ValueError: the text is malformed or does not match the ranks.
         """
         left, arrow, right = text.replace(" ", "").partition("->")
-        parts = left.split(",")
-        if len(parts) != len(ranks):
+        terms = left.split(",")
+        if len(terms) != len(ranks):
             raise ValueError(
-                f"`{text}` is for {len(parts)} operands, got {len(ranks)} of them"
+                f"`{text}` is for {len(terms)} operands, got {len(ranks)} of them"
             )
         named = [
-            _names(part, rank, text) for part, rank in zip(parts, ranks, strict=True)
+            _names(term, rank, text) for term, rank in zip(terms, ranks, strict=True)
         ]
         every = [name for names in named for name in names]
         dots = [name for name in sorted(set(every)) if not name.isalpha()]
@@ -61,33 +62,35 @@ class _Subscripts:
         return _Subscripts(tuple(named), output)
 
     def sizes(self, all_shapes: Sequence[Sequence[Dim]]) -> dict[str, Dim]:
-        """The size of every axis; one of size 1 is stretched."""
-        found: dict[str, Dim] = {}
+        """The size of every axis; axes of size 1 are broadcast."""
+        sizes: dict[str, Dim] = {}
         for names, shape in zip(self.inputs, all_shapes, strict=True):
             for name, dim in zip(names, shape, strict=True):
-                (found[name],) = shapes.broadcast((found.get(name, 1),), (dim,))
-        return found
+                (sizes[name],) = shapes.broadcast((sizes.get(name, 1),), (dim,))
+        return sizes
 
 
-def _names(part: str, rank: int, text: str) -> tuple[str, ...]:
-    """The axes of one operand; those of an ellipsis are counted from the last one."""
-    before, dots, after = part.partition("...")
+def _names(term: str, rank: int, text: str) -> tuple[str, ...]:
+    """The axes of one operand; those of an ellipsis are numbered from the last one."""
+    before, dots, after = term.partition("...")
     letters = before + after
     missing = rank - len(letters)
     if (letters and not letters.isalpha()) or missing < 0 or (missing and not dots):
-        raise ValueError(f"`{text}`: `{part}` does not name {rank} axes")
+        raise ValueError(f"`{text}`: `{term}` does not name {rank} axes")
     middle = (f"{1000 - missing + i}" for i in range(missing))
     return (*before, *middle, *after)
 
 
 class EinsumOp(Relax.Operation, name="einsum"):
-    """Products of elements, summed over all axes that the result does not name.
+    """Einstein summation: products of elements, summed over axes absent from the result.
+
+    Integers are accumulated in their own type, f16 and bf16 in f32.
 
     Attributes:
         subscripts: the axes of operands and result, such as ``ij,jk->ik``. ``...`` stands
-            for axes that broadcast; without an arrow the result has those, and the names
-            that stand once, in alphabetical order.
-    Source: numpy.einsum.
+            for broadcast axes; without an arrow the result has those, then the labels that
+            occur once, in alphabetical order.
+    Source: numpy.einsum; ONNX Einsum-12.
     """
 
     operand_tuple: Operand[TupleType]
@@ -136,11 +139,11 @@ class EinsumOp(Relax.Operation, name="einsum"):
 
         def body(*axes: Index) -> Scalar:
             at = dict(zip((*names.output, *summed), axes, strict=True))
-            factors = [
-                b.wide(x[_places(x, own, sizes, at)])
+            operands = [
+                b.widen(x[_indices(x, own, sizes, at)])
                 for x, own in zip(b.inputs, names.inputs, strict=True)
             ]
-            return reduce(mul, factors)
+            return reduce(mul, operands)
 
         if not summed:
             return b.compute(
@@ -150,7 +153,7 @@ class EinsumOp(Relax.Operation, name="einsum"):
         return b.reduce_over("add", shape, extents, body, dtype, "einsum")
 
 
-def _places(
+def _indices(
     x: Buffer, names: Sequence[str], sizes: dict[str, Dim], at: dict[str, Index]
 ) -> "tuple[Index | int, ...]":
     pairs = zip(names, x.shape, strict=True)
@@ -158,7 +161,7 @@ def _places(
 
 
 class OuterOp(Relax.Operation, name="outer"):
-    """All products of an element of one vector and one of another.
+    """The outer product of two vectors: y[i, j] = x1[i] * x2[j].
 
     Shapes:
         x1: [n]; x2: [m], same element type; y: [n, m].

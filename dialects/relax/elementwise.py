@@ -1,7 +1,7 @@
-"""What functions of one element at a time share: their bases, and wide arithmetic.
+"""Base classes of the elementwise operators, and computation in wider types.
 
-The operators themselves stand in ``arithmetic``, ``exponential``, ``trigonometry``,
-``activation``, ``bitwise`` and ``compare``.
+The operators are in ``arithmetic``, ``exp_log``, ``trigonometry``, ``activation``,
+``relu``, ``bitwise`` and ``compare``.
 """
 
 import functools
@@ -14,7 +14,7 @@ from mlir.ir import RankedTensorType
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
@@ -29,35 +29,36 @@ __all__ = [
     "UnaryOp",
     "common_shape",
     "computed_wide",
-    "last_name",
-    "require",
+    "require_element_type",
+    "unqualified_name",
     "wide_type",
-    "widened",
+    "widen_array",
 ]
 
 _KINDS = {"f": "floats", "i": "signed integers", "u": "unsigned integers", "b": "bool"}
 
 
 class ElementTypeError(ValueError):
-    """An operation has no program for the element type of its operands.
+    """An operator does not support the element type of its operands.
 
     Attributes:
-        are_floats_alone: whether it takes floats and nothing else.
+        floats_only: whether it supports float types only.
     """
 
-    def __init__(self, message: str, *, are_floats_alone: bool) -> None:
+    def __init__(self, message: str, *, floats_only: bool) -> None:
         super().__init__(message)
-        self.are_floats_alone = are_floats_alone
+        self.floats_only = floats_only
 
 
-def require(types: str, *operands: RankedTensorType) -> DType:
-    """The one element type that all operands have, of a kind that is among ``types``.
+def require_element_type(types: str, *operands: RankedTensorType) -> DType:
+    """Checks that all operands have one element type of the given kinds, and returns it.
 
     Args:
         types: letters of ``DType.kind``; ``fiu`` are the numbers.
+        *operands: types of the operands.
 
     Raises:
-        ValueError: another type, or several.
+        ValueError: the element types differ, or are of another kind.
     """
     found = [tensors.dtype_of(operand) for operand in operands]
     if len(set(found)) > 1:
@@ -67,38 +68,38 @@ def require(types: str, *operands: RankedTensorType) -> DType:
         allowed = ", ".join(_KINDS[kind] for kind in types)
         raise ElementTypeError(
             f"wrong element type: expected {allowed}, got {found[0]}",
-            are_floats_alone=types == "f",
+            floats_only=types == "f",
         )
     return found[0]
 
 
 def wide_type(type_: DType) -> DType:
-    """The type that sums and functions are computed in: f32 for f16 and bf16."""
+    """The type of accumulation and computation: f32 for f16, bf16 and narrower floats."""
     return dtype("float32") if type_.is_float and type_.bits < 32 else type_
 
 
-def widened(array: np.ndarray) -> np.ndarray:
-    """The array in the type that is computed in."""
+def widen_array(array: np.ndarray) -> np.ndarray:
+    """Converts an array to its computation type (:func:`wide_type`)."""
     return array.astype(wide_type(dtypes.from_numpy(array.dtype)).numpy)
 
 
 def computed_wide(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """A reference computed in wide types and rounded to the type of its first operand.
+    """Decorator of a reference: computes in wide types, rounds to the first operand's type.
 
-    NaN and infinities are values like others here, so nothing warns of them.
+    numpy's floating-point warnings are suppressed.
     """
 
     @functools.wraps(function)
     def reference(*operands: np.ndarray, **attrs: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
-            result = np.asarray(function(*map(widened, operands), **attrs))
+            result = np.asarray(function(*map(widen_array, operands), **attrs))
             return result.astype(operands[0].dtype)
 
     return reference
 
 
 class ElementOp(Relax.Operation):
-    """Base of the functions of one element at a time, whatever the operand is called."""
+    """Base of the elementwise functions of one operand, of any name."""
 
     cases = (
         Case(()),
@@ -113,24 +114,24 @@ class ElementOp(Relax.Operation):
     )
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        """The function on one element; f16 and bf16 come, and may go, as f32."""
+        """The function on one element; f16 and bf16 are passed, and may be returned, as f32."""
         raise NotImplementedError
 
     def legalize(self, b: Builder) -> Buffer:
-        """One map."""
+        """One elementwise block."""
         out = tensors.dtype_of(self.results[0])
 
         def element(v: Scalar) -> Scalar:
-            return b.cast(self.scalar(b, b.wide(v)), out)
+            return b.cast(self.scalar(b, b.widen(v)), out)
 
-        return b.map(element, self.operands[0], dtype=out, name=last_name(self))
+        return b.map(element, self.operands[0], dtype=out, name=unqualified_name(self))
 
 
 class UnaryOp(ElementOp):
-    """Base of y = f(x), element by element.
+    """Base of y = f(x), elementwise.
 
     Shapes:
-        x, y: any shape, same element type, a number.
+        x, y: any shape, same element type, numbers.
     """
 
     x: Operand[RankedTensorType]
@@ -138,16 +139,16 @@ class UnaryOp(ElementOp):
 
     @classmethod
     def program_name(cls) -> str:
-        return f"tir_{super().program_name()}"  # as Relax names them
+        return f"tir_{super().program_name()}"  # TVM's name
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("fiu", x)
+        require_element_type("fiu", x)
         return x
 
 
 class ActivationOp(ElementOp):
-    """Base of y = f(data), element by element, on floats.
+    """Base of y = f(data), elementwise, on floats.
 
     Shapes:
         data, y: any shape, same float element type.
@@ -158,12 +159,12 @@ class ActivationOp(ElementOp):
 
     @staticmethod
     def infer(data: RankedTensorType) -> RankedTensorType:
-        require("f", data)
+        require_element_type("f", data)
         return data
 
 
 class FloatUnaryOp(UnaryOp):
-    """Base of y = f(x), element by element, on floats.
+    """Base of y = f(x), elementwise, on floats.
 
     Shapes:
         x, y: any shape, same float element type.
@@ -171,25 +172,27 @@ class FloatUnaryOp(UnaryOp):
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("f", x)
+        require_element_type("f", x)
         return x
 
 
 class MathOp(FloatUnaryOp):
-    """Base of the functions that MLIR's math dialect has."""
+    """Base of the functions with an operation in MLIR's math dialect."""
 
-    function: ClassVar[str | None] = None  # its name there, where it is not ours
+    function: ClassVar[str | None] = (
+        None  # math operation; None for the operator's name
+    )
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return b.math(self.function or self.SHORT_NAME, v)
 
 
 class BinaryOp(Relax.Operation):
-    """Base of z = f(x1, x2), element by element, broadcast as numpy does.
+    """Base of z = f(x1, x2), elementwise, broadcast by numpy's rules.
 
     Shapes:
-        x1, x2: any two shapes that broadcast, same element type, a number.
-        z: their common shape, the element type of x1.
+        x1, x2: any two shapes that broadcast, same element type, numbers.
+        z: their broadcast shape, the element type of x1.
     """
 
     x1: Operand[RankedTensorType]
@@ -214,30 +217,32 @@ class BinaryOp(Relax.Operation):
     )
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
-        """The function on one pair; f16 and bf16 come, and may go, as f32."""
+        """The function on one pair; f16 and bf16 are passed, and may be returned, as f32."""
         raise NotImplementedError
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x1, x2), require("fiu", x1, x2))
+        return tensors.tensor_type(
+            common_shape(x1, x2), require_element_type("fiu", x1, x2)
+        )
 
     def legalize(self, b: Builder) -> Buffer:
-        """One map, the same where both are one value: it reads both inputs."""
+        """One elementwise block; it reads both inputs even if they are the same value."""
         out = tensors.dtype_of(self.results[0])
 
         def element(u: Scalar, v: Scalar) -> Scalar:
-            return b.cast(self.scalar(b, b.wide(u), b.wide(v)), out)
+            return b.cast(self.scalar(b, b.widen(u), b.widen(v)), out)
 
         return b.map(
-            element, *b.buffers(*self.operands), dtype=out, name=last_name(self)
+            element, *b.buffers(*self.operands), dtype=out, name=unqualified_name(self)
         )
 
 
-def last_name(op: Relax.Operation) -> str:
-    """An operator's name without what stands before a dot: ``relu`` for ``nn.relu``."""
+def unqualified_name(op: Relax.Operation) -> str:
+    """The last component of an operator's name: ``relu`` for ``nn.relu``."""
     return op.script_name().rpartition(".")[2]
 
 
 def common_shape(*types: RankedTensorType) -> tuple[Dim, ...]:
-    """The shape that all operands are broadcast to."""
+    """The broadcast shape of all operands."""
     return shapes.broadcast(*map(tensors.shape_of, types))

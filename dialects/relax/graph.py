@@ -1,7 +1,7 @@
-"""What a graph is made of beside operators: names, functions, choices, sizes as values.
+"""Non-operator expressions of Relax: bindings, functions, conditionals, shape values.
 
-The front ends write these; ``relax-normalize`` takes them away before a graph is
-compiled. A value with the attribute ``relax.name`` is a variable of a script.
+The front ends emit these; ``relax-normalize`` removes them before compilation. A value
+with the attribute ``relax.name`` is a variable of the script.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-# Operators that have no operation of their own: all of them, and what each does.
+# Effects of all operators without an operation of their own (`relax.call_operator`).
 OPERATOR_EFFECTS: Mapping[str, Effects] = {
     f"relax.{name}": effects
     for effects, names in (
@@ -80,16 +80,16 @@ OPERATOR_EFFECTS: Mapping[str, Effects] = {
 
 
 class BindOp(Relax.Operation, name="bind"):
-    """A second name for a value."""
+    """A variable binding: another name for a value."""
 
     value: Operand[ir.Type]
     result: Result[ir.Type]
 
 
 class MatchCastOp(Relax.Operation, name="match_cast"):
-    """A value whose type is from here on a more exact one; checked when it runs.
+    """Refines the type of a value (``R.match_cast``); checked at run time.
 
-    Symbols that nothing above mentions get their values here.
+    New symbols in the result type are defined here.
     """
 
     effects = Effects.CHECKS
@@ -99,16 +99,16 @@ class MatchCastOp(Relax.Operation, name="match_cast"):
 
 
 class ShapeExprOp(Relax.Operation, name="shape_expr"):
-    """Sizes as a value: what its type says."""
+    """A shape value; the sizes are in its type."""
 
     result: Result[ir.Type]
 
 
 class PrimValueOp(Relax.Operation, name="prim_value"):
-    """A scalar as a value: a number, or what its type says.
+    """A scalar value (``R.prim_value``).
 
     Attributes:
-        value: the number, or ``unit`` where the type holds an expression.
+        value: the number, or ``unit`` if the type holds an expression.
     """
 
     result: Result[ir.Type]
@@ -116,40 +116,40 @@ class PrimValueOp(Relax.Operation, name="prim_value"):
 
 
 class StringOp(Relax.Operation, name="string"):
-    """A string as a value."""
+    """A string value (``R.str``)."""
 
     result: Result[ir.Type]
     value: StringAttr
 
 
 class DataTypeOp(Relax.Operation, name="data_type"):
-    """An element type as a value, by its name."""
+    """An element type as a value (``R.dtype``), given by name."""
 
     result: Result[ir.Type]
     value: StringAttr
 
 
 class GlobalVarOp(Relax.Operation, name="global_var"):
-    """A function of the module as a value."""
+    """A reference to a function of the module, as a value."""
 
     result: Result[ir.Type]
     callee: FlatSymbolRefAttr
 
 
 class ExternFuncOp(Relax.Operation, name="extern_func"):
-    """A registered function as a value, by its name."""
+    """A reference to a packed function (``R.ExternFunc``), given by name."""
 
     result: Result[ir.Type]
     callee: StringAttr
 
 
 class FreeVarOp(Relax.Operation, name="free_var"):
-    """A variable that nothing around it defines, such as a function alone may mention.
+    """A free variable, in a function that is not closed.
 
-    A program that is compiled has none.
+    A program with free variables cannot be compiled.
 
     Attributes:
-        called: its name.
+        called: the variable's name.
     """
 
     result: Result[ir.Type]
@@ -157,13 +157,13 @@ class FreeVarOp(Relax.Operation, name="free_var"):
 
 
 class FunctionOp(Relax.Operation, name="function"):
-    """A function inside a function; it sees the values around it.
+    """A local function (closure), which may use values of the enclosing function.
 
-    The arguments of its region are its parameters; ``gpu.yield`` gives the result (IRDL
+    The arguments of its region are its parameters; ``gpu.yield`` returns the result (IRDL
     cannot define a terminator).
 
     Attributes:
-        attrs: the function's attributes, and ``is_pure``.
+        attrs: the function's attributes and ``is_pure``.
     """
 
     result: Result[ir.Type]
@@ -172,7 +172,7 @@ class FunctionOp(Relax.Operation, name="function"):
 
 
 class IfOp(Relax.Operation, name="if"):
-    """One of two results; each region ends in the ``gpu.yield`` of its own."""
+    """A conditional; each branch ends with a ``gpu.yield`` of its result."""
 
     condition: Operand[ir.Type]
     result: Result[ir.Type]
@@ -181,13 +181,13 @@ class IfOp(Relax.Operation, name="if"):
 
 
 class CallOp(Relax.Operation, name="call"):
-    """Call a function of the module.
+    """Calls a function of the module.
 
     Attributes:
         callee: the function.
     """
 
-    effects = Effects.UNKNOWN  # the callee has its own
+    effects = Effects.UNKNOWN  # those of the callee
 
     args: Operand[TupleType]
     result: Result[ir.Type]
@@ -195,9 +195,9 @@ class CallOp(Relax.Operation, name="call"):
 
 
 class CallValueOp(Relax.Operation, name="call_value"):
-    """Call a function that is a value."""
+    """Calls a function value."""
 
-    effects = Effects.UNKNOWN  # the type of the callee may say less
+    effects = Effects.UNKNOWN  # the type of the callee may bound them
 
     function: Operand[ir.Type]
     args: Operand[TupleType]
@@ -205,7 +205,7 @@ class CallValueOp(Relax.Operation, name="call_value"):
 
 
 class CallExternOp(Relax.Operation, name="call_extern"):
-    """Call a registered function that makes its own result.
+    """Calls a packed function that returns a new object.
 
     Attributes:
         callee: name of a tvm-ffi global function.
@@ -221,18 +221,18 @@ class CallExternOp(Relax.Operation, name="call_extern"):
 
 
 class CallOperatorOp(Relax.Operation, name="call_operator"):
-    """An operator of Relax in a form that no operation of its own can have.
+    """A generic call of a Relax operator by name.
 
-    It stands where the types of the operands are not known well enough, where a size is
-    computed, and for operators that have no operation.
+    Used where the types of the operands are not known precisely enough, where a size is
+    computed, and for operators without an operation of their own.
 
     Attributes:
         operator: Relax's name, such as ``relax.add``.
-        attrs: its attributes.
-        types: its type arguments.
+        attrs: the operator's attributes.
+        types: the type arguments (``sinfo_args``).
     """
 
-    effects = Effects.UNKNOWN  # those of the operator are its own
+    effects = Effects.UNKNOWN  # those of the operator
 
     args: Operand[TupleType]
     result: Result[ir.Type]

@@ -1,4 +1,4 @@
-"""Pictures read at places that are data."""
+"""Sampling of images at given coordinates (spatial transformers)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from mlir.ir import BoolAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import check_not_empty
+from relax_mlir.dialects.relax.gather import check_not_empty
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["GridSampleOp"]
@@ -22,17 +22,17 @@ __all__ = ["GridSampleOp"]
 _LAYOUTS = {"NCHW": 2, "NCDHW": 3}
 _METHODS = ("bilinear", "nearest", "bicubic")
 _PADDING = ("zeros", "border", "reflection")
-_CUBIC = -0.75  # the parameter of the cubic
+_CUBIC = -0.75  # coefficient of the cubic kernel
 
 Number = Any  # a float, an array, or a Scalar of a tensor program
 
 _Tap: TypeAlias = tuple[Number, Number, Any]
-"""A pixel along an axis: its place, its weight, whether it exists (None: it does)."""
+"""A pixel along an axis: index, weight, whether it is inside (None: always)."""
 
 
 @dataclass(frozen=True)
 class _Functions:
-    """What arrays and scalars of tensor programs call by different names."""
+    """Functions that differ between numpy arrays and scalars of tensor programs."""
 
     floor: Callable[[Number], Number]
     rint: Callable[[Number], Number]
@@ -42,20 +42,21 @@ class _Functions:
 
 
 class GridSampleOp(Relax.Operation, name="image_grid_sample"):
-    """Pictures read at the places that a grid holds.
+    """Images sampled at the normalised coordinates of a grid.
 
-    Places go from -1 to 1: from the first to the last pixel along an axis.
+    Coordinates are from -1 (first pixel) to 1 (last pixel) along every axis.
 
     Attributes:
-        method: ``bilinear`` (between 8 pixels in space), ``nearest`` or ``bicubic``.
-        layout: ``NCHW``, or ``NCDHW``, which has no ``bicubic``.
-        padding_mode: what lies outside: ``zeros``, the nearest pixel of the ``border``,
-            or the picture mirrored (``reflection``).
-        align_corners: whether -1 and 1 are the centres of the corner pixels, or their
-            outer edges.
+        method: ``bilinear`` (trilinear for volumes), ``nearest`` or ``bicubic``.
+        layout: ``NCHW``, or ``NCDHW``, which does not support ``bicubic``.
+        padding_mode: values outside of the image: ``zeros``, the nearest pixel (``border``),
+            or the mirrored image (``reflection``).
+        align_corners: whether -1 and 1 are the centres of the corner pixels, rather than
+            their outer edges.
     Shapes:
-        data: [n, c, spatial...]; grid: [n, spatial rank, sizes...], the place along the
-        last axis first; y: [n, c, sizes...].
+        data: [n, c, spatial...]; grid: [n, spatial rank, sizes...], with the coordinate of
+        the last spatial axis (x) first; y: [n, c, sizes...].
+    Source: Jaderberg et al., Spatial Transformer Networks, 2015; ONNX GridSample-20.
     """
 
     data: Operand[RankedTensorType]
@@ -66,7 +67,7 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
     padding_mode: StringAttr
     align_corners: BoolAttr
 
-    tolerance = 1e-4  # weights are differences of f32 places
+    tolerance = 1e-4  # weights are differences of f32 coordinates
     cases = (
         *(
             Case(
@@ -146,8 +147,8 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
         images = np.arange(len(data)).reshape(-1, *[1] * rank)
         for each in product(*taps):
             where = [
-                np.clip(np.nan_to_num(place), 0, size - 1).astype(np.int64)
-                for (place, *_), size in zip(each, data.shape[2:], strict=True)
+                np.clip(np.nan_to_num(index), 0, size - 1).astype(np.int64)
+                for (index, *_), size in zip(each, data.shape[2:], strict=True)
             ]
             read = np.moveaxis(data[(images, slice(None), *where)], -1, 1)
             read = read.astype(np.float64)
@@ -163,7 +164,7 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
         modes = tuple(attrs[n] for n in ("method", "padding_mode", "align_corners"))
-        rank, kept = len(shape) - 2, b.sum_dtype(dtype)
+        rank, wide = len(shape) - 2, b.accumulator_dtype(dtype)
         fn = _Functions(
             lambda v: b.math("floor", v),
             lambda v: b.math("roundeven", v),
@@ -176,20 +177,20 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
             n, c, *point = axes
             taps: list[list[_Tap]] = []
             for axis in range(rank):
-                at = b.cast(grid[(n, rank - 1 - axis, *point)], kept)
+                at = b.cast(grid[(n, rank - 1 - axis, *point)], wide)
                 size = b.dim(data.shape[2 + axis])
-                length = size.to_scalar(kept) if isinstance(size, Index) else size
+                length = size.to_scalar(wide) if isinstance(size, Index) else size
                 taps.append(_taps(fn, at, length, modes))
-            total = b.constant(0, kept)
+            total = b.constant(0, wide)
             for each in product(*taps):
                 where = [
-                    _within(b, place, data.shape[2 + axis])
-                    for axis, (place, *_) in enumerate(each)
+                    _clamped_index(b, index, data.shape[2 + axis])
+                    for axis, (index, *_) in enumerate(each)
                 ]
-                value = b.cast(data[(n, c, *where)], kept)
+                value = b.cast(data[(n, c, *where)], wide)
                 inside = [is_inside for *_, is_inside in each if is_inside is not None]
                 if inside:
-                    value = b.select(reduce(and_, inside), value, b.constant(0, kept))
+                    value = b.select(reduce(and_, inside), value, b.constant(0, wide))
                 for _, weight, _ in each:
                     value = value * weight
                 total = total + value
@@ -198,63 +199,63 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
         return b.compute(shape, body, dtype, "grid_sample")
 
 
-def _within(b: Builder, place: Scalar, size: Any) -> Index:  # Any: a size
-    """A place as an index, moved to the nearest end if it is out of range."""
-    return Index.from_scalar(place).minimum(b.dim(size - 1)).maximum(0)
+def _clamped_index(b: Builder, index: Scalar, size: Any) -> Index:  # Any: a size
+    """Converts a float to an index, clamped to the axis."""
+    return Index.from_scalar(index).minimum(b.dim(size - 1)).maximum(0)
 
 
-# What follows is written for arrays and for scalars of tensor programs alike.
+# The following works on numpy arrays and on scalars of tensor programs alike.
 
 
 def _taps(fn: _Functions, at: Number, size: Number, modes: Sequence[Any]) -> list[_Tap]:
-    """The pixels along one axis that make the one at ``at``."""
+    """The pixels and weights along one axis for the coordinate ``at``."""
     method, padding, aligned = modes
-    place = (at + 1) * 0.5 * (size - 1) if aligned else ((at + 1) * size - 1) * 0.5
+    pixel = (at + 1) * 0.5 * (size - 1) if aligned else ((at + 1) * size - 1) * 0.5
 
     def inside(p: Number) -> Number:
         return _inside(fn, p, size, padding, aligned)
 
-    one = place * 0 + 1
+    one = pixel * 0 + 1
     if method == "nearest":
-        found = [(fn.rint(inside(place)), one)]
+        pairs = [(fn.rint(inside(pixel)), one)]
     elif method == "bilinear":
-        place = inside(place)
-        first = fn.floor(place)
-        found = [(first, one - (place - first)), (first + 1, place - first)]
+        pixel = inside(pixel)
+        first = fn.floor(pixel)
+        pairs = [(first, one - (pixel - first)), (first + 1, pixel - first)]
     else:
-        first = fn.floor(place)
-        weights = _cubic_weights(place - first)
-        found = [(inside(first + (k - 1)), w) for k, w in enumerate(weights)]
+        first = fn.floor(pixel)
+        weights = _cubic_weights(pixel - first)
+        pairs = [(inside(first + (k - 1)), w) for k, w in enumerate(weights)]
     if padding != "zeros":
-        return [(p, w, None) for p, w in found]
-    # What lies outside is 0, not an element times 0: that may be infinite.
-    conditions = [(p >= 0) & (p <= size - 1) for p, _ in found]
+        return [(p, w, None) for p, w in pairs]
+    # Outside, the value is 0 and not a pixel times 0, as the pixel may be infinite.
+    conditions = [(p >= 0) & (p <= size - 1) for p, _ in pairs]
     return [
         (p, fn.where(is_inside, w, one * 0), is_inside)
-        for (p, w), is_inside in zip(found, conditions, strict=True)
+        for (p, w), is_inside in zip(pairs, conditions, strict=True)
     ]
 
 
 def _inside(
-    fn: _Functions, place: Number, size: Number, padding: str, aligned: bool
+    fn: _Functions, pixel: Number, size: Number, padding: str, aligned: bool
 ) -> Number:
-    """A place that lies outside, brought back as the padding says."""
+    """Maps a pixel coordinate into the image according to the padding mode."""
     if padding == "zeros":
-        return place
+        return pixel
     if padding == "reflection":
         low = 0.0 if aligned else -0.5
-        span = fn.maximum(size - 1 + place * 0, place * 0 + 1) if aligned else size
-        distance = place - low
+        span = fn.maximum(size - 1 + pixel * 0, pixel * 0 + 1) if aligned else size
+        distance = pixel - low
         distance = fn.maximum(distance, distance * -1)
         flips = fn.floor(distance / span)
         rest = distance - flips * span
         is_even = flips - 2 * fn.floor(flips * 0.5) < 0.5
-        place = fn.where(is_even, rest, span - rest) + low
-    return fn.maximum(fn.minimum(place, place * 0 + (size - 1)), place * 0)
+        pixel = fn.where(is_even, rest, span - rest) + low
+    return fn.maximum(fn.minimum(pixel, pixel * 0 + (size - 1)), pixel * 0)
 
 
 def _cubic_weights(t: Number) -> list[Number]:
-    """Of the pixels before, at, behind and behind that; ``t`` is what is left over.
+    """Cubic convolution weights of the four nearest pixels, for the fraction ``t``.
 
     Source: Keys, Cubic convolution interpolation, 1981.
     """

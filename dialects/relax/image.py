@@ -1,4 +1,4 @@
-"""Pictures resized."""
+"""Resizing of images."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,14 +16,14 @@ from mlir.ir import (
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import check_not_empty
+from relax_mlir.dialects.relax.gather import check_not_empty
 from relax_mlir.dialects.relax.layouts import Layout
 from relax_mlir.dialects.relax.resize import (
     ResizeTableOp,
-    TableProgram,
+    ResizeTableProgram,
     resize_table,
     weights_dtype,
 )
@@ -47,22 +47,25 @@ _F32 = dtypes.dtype("float32")
 
 
 class Resize2dOp(Relax.Operation, name="image_resize2d"):
-    """Pictures of another size, whose pixels are weighted sums of the old ones.
+    """Images resampled to another size.
 
     Attributes:
-        size: the new height and width.
-        roi: of ``tf_crop_and_resize``, the part to resize: top, left, bottom and right,
+        size: the output height and width; may be symbolic.
+        roi: for ``tf_crop_and_resize``, the region to resize: top, left, bottom and right,
             from 0 to 1.
-        layout: what the axes stand for, n batch, c channels, h and w.
+        layout: the layout of data and y, a permutation of NCHW.
         method: ``nearest_neighbor``, ``linear`` or ``cubic``.
-        coordinate_transformation_mode: where the new pixels lie among the old ones.
-        rounding_method: of ``nearest_neighbor``: ``round`` to even numbers,
-            ``round_prefer_floor``, ``round_prefer_ceil``, ``floor`` or ``ceil``; empty
-            for ``round`` with aligned corners and else ``floor``.
-        cubic_alpha: the parameter of the cubic.
-        cubic_exclude: whether pixels outside get no weight.
-        extrapolation_value: of ``tf_crop_and_resize``, what lies outside.
+        coordinate_transformation_mode: the map from output to input coordinates, as in
+            ONNX Resize.
+        rounding_method: for ``nearest_neighbor``: ``round`` (ties to even),
+            ``round_prefer_floor``, ``round_prefer_ceil``, ``floor`` or ``ceil``; empty for
+            ``round`` with ``align_corners`` and else ``floor``.
+        cubic_alpha: the coefficient of the cubic kernel.
+        cubic_exclude: whether pixels outside of the image get weight 0.
+        extrapolation_value: for ``tf_crop_and_resize``, the value outside of the image.
         out_dtype: the element type of y; None for that of data.
+    Shapes, in NCHW order:
+        data: [n, c, h, w]; y: [n, c, *size].
     Source: ONNX Resize-19; Keys, Cubic convolution interpolation, 1981.
     """
 
@@ -153,7 +156,7 @@ class Resize2dOp(Relax.Operation, name="image_resize2d"):
             raise ValueError(
                 f"expected 2 sizes and 4 bounds, got {len(size)} and {len(roi)}"
             )
-        shapes.require_sizes(size)
+        shapes.require_nonnegative(size)
         order = Layout(layout, "NCHW")
         n, c, *old = order.to_plain(tensors.shape_of(data))
         for dim in old:
@@ -166,19 +169,19 @@ class Resize2dOp(Relax.Operation, name="image_resize2d"):
         order = Layout(attrs["layout"], "NCHW")
         x = order.array_to_plain(data)
         dtype = dtypes.from_numpy(x.dtype)
-        kept = _kept_dtype(dtype)
-        picks = attrs["method"] == "nearest_neighbor"
-        y = x if picks else x.astype(np.float64)
+        wide = _accumulator_dtype(dtype)
+        is_nearest = attrs["method"] == "nearest_neighbor"
+        y = x if is_nearest else x.astype(np.float64)
         outside = np.zeros((1, 1), bool)
         for axis in range(2):
             table = _table_attrs(attrs, axis)
-            places, weights = resize_table(
-                x.shape[2 + axis], attrs["size"][axis], kept, **table
+            indices, weights = resize_table(
+                x.shape[2 + axis], attrs["size"][axis], wide, **table
             )
-            y = np.moveaxis(y, 2 + axis, -1)[..., places.clip(0)]
-            y = y[..., 0] if picks else (y * weights).sum(-1)
+            y = np.moveaxis(y, 2 + axis, -1)[..., indices.clip(0)]
+            y = y[..., 0] if is_nearest else (y * weights).sum(-1)
             y = np.moveaxis(y, -1, 2 + axis)
-            is_out = places[:, 0] < 0
+            is_out = indices[:, 0] < 0
             outside = outside | (is_out[:, None] if axis == 0 else is_out)
         y = np.where(outside, np.asarray(attrs["extrapolation_value"], y.dtype), y)
         out = attrs["out_dtype"] or dtype
@@ -189,17 +192,17 @@ class Resize2dOp(Relax.Operation, name="image_resize2d"):
         order = Layout(attrs["layout"], "NCHW")
         shape, dtype = b.results[0]
         x, new = order.buffer(b.buffer(self.data)), order.to_plain(shape)[2:]
-        kept = _kept_dtype(x.dtype)
+        wide = _accumulator_dtype(x.dtype)
         tables = [
-            TableProgram(
-                b, _table_attrs(attrs, axis), (x.shape[2 + axis], new[axis]), kept
+            ResizeTableProgram(
+                b, _table_attrs(attrs, axis), (x.shape[2 + axis], new[axis]), wide
             ).emit()
             for axis in range(2)
         ]
 
         def body(*axes: Index) -> Scalar:
             point = order.to_plain(axes)
-            value = _resized(b, x, point, tables, attrs["method"], kept)
+            value = _resized(b, x, point, tables, attrs["method"], wide)
             if attrs["coordinate_transformation_mode"] == _CROP:
                 fill = b.constant(attrs["extrapolation_value"], value.dtype)
                 (rows, _), (columns, _) = tables
@@ -212,7 +215,7 @@ class Resize2dOp(Relax.Operation, name="image_resize2d"):
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        shown = ", ".join(each for each in known if each)
+        shown = ", ".join(filter(None, known))
         raise ValueError(f"bad {what}: expected {shown}, got `{name}`")
 
 
@@ -221,13 +224,13 @@ def _pair(size: Any) -> tuple[Dim, ...]:  # Any: one size, or some
     return sizes * 2 if len(sizes) == 1 else sizes
 
 
-def _kept_dtype(dtype: DType) -> DType:
-    """The type of weights and sums."""
+def _accumulator_dtype(dtype: DType) -> DType:
+    """The type of the weights and of the accumulator."""
     return weights_dtype(dtype) if dtype.is_float else _F32
 
 
 def _table_attrs(attrs: Mapping[str, Any], axis: int) -> dict[str, Any]:
-    """The attributes of the table of one axis; Any: of every kind."""
+    """The attributes of the ``resize_table`` of one axis; Any: of every kind."""
     mode = _METHODS[attrs["method"]]
     coordinates = attrs["coordinate_transformation_mode"]
     default = "round" if coordinates == "align_corners" else "floor"
@@ -248,24 +251,24 @@ def _resized(
     point: Sequence[Index],
     tables: Sequence[tuple[Buffer, Buffer]],
     method: str,
-    kept: DType,
+    wide: DType,
 ) -> Scalar:
-    """The new pixel at ``point``."""
+    """The output pixel at ``point``."""
     (rows, row_weights), (columns, column_weights) = tables
     n, c, i, j = point
 
     def pixel(k: int, m: int) -> Scalar:
         row, column = (
-            Index.from_scalar(place).maximum(0) for place in (rows[i, k], columns[j, m])
+            Index.from_scalar(index).maximum(0) for index in (rows[i, k], columns[j, m])
         )
         return x[n, c, row, column]
 
     if method == "nearest_neighbor":
         return pixel(0, 0)
-    total = b.constant(0, kept)
+    total = b.constant(0, wide)
     for k in range(shapes.evaluate(rows.shape[1], {})):
-        line = b.constant(0, kept)
+        line = b.constant(0, wide)
         for m in range(shapes.evaluate(columns.shape[1], {})):
-            line = line + b.cast(pixel(k, m), kept) * column_weights[j, m]
+            line = line + b.cast(pixel(k, m), wide) * column_weights[j, m]
         total = total + line * row_weights[i, k]
     return total

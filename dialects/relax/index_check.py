@@ -1,4 +1,4 @@
-"""Checks of indices against the sizes that they index."""
+"""Runtime bounds checks of indices."""
 
 from collections.abc import Sequence
 
@@ -8,37 +8,39 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.index_ranges import out_of_range
+from relax_mlir.dialects.index_ranges import out_of_range_message
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import check_indices
+from relax_mlir.dialects.relax.gather import check_indices
 from relax_mlir.dialects.shapes import Dim
 
 __all__ = ["CheckIndicesOp", "describe_operand"]
 
 
 def describe_operand(where: str, operand: str) -> str:
-    """What errors call an operand of indices.
+    """Formats the name of an index operand for error messages.
 
     Args:
-        where: the operator that reads it; operand: its name there.
+        where: the operator that reads the operand.
+        operand: the name of the operand.
     """
     return f"{where}: operand `{operand}`"
 
 
 class CheckIndicesOp(Relax.Operation, name="check_indices"):
-    """Indices as they are; the program stops with an error if one is out of range.
+    """The identity on indices; raises an error at run time if one is out of range.
 
-    Like an assertion, it is part of a compiled model only if the model is compiled with
-    ``checks="indices"``.
+    It is part of a compiled model only with the option ``checks="indices"``.
 
     Attributes:
-        limits: one more than the largest index; one for all indices, or one for each
-            component along the last axis. May be symbolic.
-        least: the smallest index; None for minus the limit.
-        ignored: an index out of range that is allowed; None for none.
-        where: the operator that reads the indices, for the error.
-        operand: what the operator calls them.
+        limits: exclusive upper bound: one for all indices, or one for each component along
+            the last axis. May be symbolic.
+        least: the smallest valid index; None for minus the limit.
+        ignored: an index out of range that is also valid; None for none.
+        where: the operator that reads the indices, for the error message.
+        operand: the name of the operand of that operator.
+    Shapes:
+        indices, y: any shape, integers.
     """
 
     effects = Effects.CHECKS
@@ -87,7 +89,7 @@ class CheckIndicesOp(Relax.Operation, name="check_indices"):
         where: str = "",
         operand: str = "indices",
     ) -> np.ndarray:
-        wrong = out_of_range(indices, limits, least, ignored)
+        wrong = out_of_range_message(indices, limits, least, ignored)
         if wrong is not None:
             raise IndexError(f"{describe_operand(where, operand)}: {wrong}")
         return indices

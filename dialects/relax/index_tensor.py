@@ -1,4 +1,4 @@
-"""Elements read and written at places given by a tensor of indices an axis."""
+"""Advanced indexing: gather and scatter by one index tensor per axis."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -8,58 +8,58 @@ from mlir.ir import BoolAttr, RankedTensorType, TupleType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, IndexCase
-from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, along_axis
+from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, axis_range
+from relax_mlir.dialects.op_interface import Case, IndexCase
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import (
+from relax_mlir.dialects.relax.gather import (
     broadcast_axes,
     check_indices,
     check_not_empty,
-    clamp,
-    clamped,
-    wrap,
-    wrapped,
+    clamp_indices,
+    emit_clamped_index,
+    emit_wrapped_index,
+    wrap_indices,
 )
-from relax_mlir.dialects.relax.padding import is_within
+from relax_mlir.dialects.relax.padding import indices_in_range
 from relax_mlir.dialects.shapes import Shape
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["IndexPutOp", "IndexTensorOp"]
 
 
-def _picked(
+def _indexed_shapes(
     data: RankedTensorType, indices: Sequence[RankedTensorType]
 ) -> tuple[Shape, Shape]:
-    """The shape of the places, and of what is at each of them."""
+    """The broadcast shape of the indices, and the shape of the slice at each of them."""
     if not 1 <= len(indices) <= data.rank:
         raise ValueError(
             f"expected 1 to {data.rank} tensors of indices, got {len(indices)}"
         )
     for index in indices:
         check_indices(index)
-    places = shapes.broadcast(*map(tensors.shape_of, indices))
+    points = shapes.broadcast(*map(tensors.shape_of, indices))
     shape = tensors.shape_of(data)
     for size in shape[: len(indices)]:
-        check_not_empty(size, places)
-    return places, shape[len(indices) :]
+        check_not_empty(size, points)
+    return points, shape[len(indices) :]
 
 
 def _ranges(
     data: RankedTensorType, indices: Sequence[RankedTensorType]
 ) -> list[IndexRange]:
-    """The range of each tensor of indices."""
-    return [along_axis(data, axis) for axis in range(len(indices))]
+    """The valid range of each index tensor."""
+    return [axis_range(data, axis) for axis in range(len(indices))]
 
 
 class IndexTensorOp(Relax.Operation, name="index_tensor"):
-    """The elements of data at the places that the indices name together.
+    """Advanced indexing: y = data[indices[0], ..., indices[k-1]].
 
-    Negative indices count from the end; one out of range picks the nearest element.
+    Negative indices count from the end; out-of-range indices are clamped.
 
     Shapes:
         data: [n1..nk, s...]; indices: k tensors of integers, which broadcast to [i...];
         y: [i..., s...].
-    Source: numpy's indexing by arrays.
+    Source: numpy's advanced indexing.
     """
 
     data: Operand[RankedTensorType]
@@ -83,12 +83,12 @@ class IndexTensorOp(Relax.Operation, name="index_tensor"):
     def infer(
         data: RankedTensorType, indices: Sequence[RankedTensorType]
     ) -> RankedTensorType:
-        places, rest = _picked(data, indices)
-        return tensors.tensor_type((*places, *rest), tensors.dtype_of(data))
+        points, rest = _indexed_shapes(data, indices)
+        return tensors.tensor_type((*points, *rest), tensors.dtype_of(data))
 
     @staticmethod
     def reference(data: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
-        where = (clamp(i, n) for i, n in zip(indices, data.shape, strict=False))
+        where = (clamp_indices(i, n) for i, n in zip(indices, data.shape, strict=False))
         return np.asarray(data[tuple(where)])
 
     def legalize(self, b: Builder) -> Buffer:
@@ -99,7 +99,9 @@ class IndexTensorOp(Relax.Operation, name="index_tensor"):
         def body(*axes: Index) -> Scalar:
             outer = axes[:rank]
             where = [
-                clamped(b, index[broadcast_axes(index.shape, shape[:rank], outer)], n)
+                emit_clamped_index(
+                    b, index[broadcast_axes(index.shape, shape[:rank], outer)], n
+                )
                 for index, n in zip(indices, data.shape, strict=False)
             ]
             return data[(*where, *axes[rank:])]
@@ -108,13 +110,13 @@ class IndexTensorOp(Relax.Operation, name="index_tensor"):
 
 
 class IndexPutOp(Relax.Operation, name="index_put"):
-    """A copy of data with values written at the places that the indices name together.
+    """A copy of data with data[indices[0], ..., indices[k-1]] = values.
 
-    Values are written in row-major order. Negative indices count from the end; a value
-    whose index is out of range is dropped.
+    Values are written in row-major order, so the last of duplicates wins. Negative indices
+    count from the end; values with an out-of-range index are dropped.
 
     Attributes:
-        accumulate: whether values are added to what is there, instead of replacing it.
+        accumulate: whether values are added to the elements, rather than replacing them.
     Shapes:
         data, y: [n1..nk]; indices: k tensors of integers, which broadcast to [i...];
         values: broadcast to [i...].
@@ -149,12 +151,12 @@ class IndexPutOp(Relax.Operation, name="index_put"):
         values: RankedTensorType,
         accumulate: bool = False,
     ) -> RankedTensorType:
-        places, rest = _picked(data, indices)
+        points, rest = _indexed_shapes(data, indices)
         if rest:
             raise ValueError(
                 f"expected {data.rank} tensors of indices, got {len(indices)}"
             )
-        shapes.broadcast_into(places, tensors.shape_of(values))
+        shapes.broadcast_into(points, tensors.shape_of(values))
         if tensors.dtype_of(values) != tensors.dtype_of(data):
             raise ValueError(
                 f"values must be of type {tensors.dtype_of(data)}, "
@@ -170,12 +172,12 @@ class IndexPutOp(Relax.Operation, name="index_put"):
         accumulate: bool = False,
     ) -> np.ndarray:
         y = data.copy()
-        places = np.broadcast_arrays(
-            *(wrap(i, n) for i, n in zip(indices, data.shape, strict=True))
+        wrapped_indices = np.broadcast_arrays(
+            *(wrap_indices(i, n) for i, n in zip(indices, data.shape, strict=True))
         )
-        values = np.broadcast_to(values, places[0].shape)
-        for point in np.ndindex(*places[0].shape):
-            where = tuple(int(place[point]) for place in places)
+        values = np.broadcast_to(values, wrapped_indices[0].shape)
+        for point in np.ndindex(*wrapped_indices[0].shape):
+            where = tuple(int(index[point]) for index in wrapped_indices)
             if all(0 <= w < n for w, n in zip(where, data.shape, strict=True)):
                 y[where] = y[where] + values[point] if accumulate else values[point]
         return y
@@ -189,11 +191,11 @@ class IndexPutOp(Relax.Operation, name="index_put"):
             where: list[Index] = []
             for index, size in zip(indices, data.shape, strict=True):
                 own = broadcast_axes(index.shape, shape, axes)
-                where.append(wrapped(b, index[own], size))
-            inside = is_within(b, data, where, range(data.rank))
+                where.append(emit_wrapped_index(b, index[own], size))
+            inside = indices_in_range(b, data, where, range(data.rank))
             near = [
-                place.minimum(b.dim(size - 1)).maximum(0)
-                for place, size in zip(where, data.shape, strict=True)
+                index.minimum(b.dim(size - 1)).maximum(0)
+                for index, size in zip(where, data.shape, strict=True)
             ]
             old, new = y[tuple(near)], values[broadcast_axes(values.shape, shape, axes)]
             if self.accumulate.value:

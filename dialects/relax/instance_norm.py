@@ -1,4 +1,4 @@
-"""Normalisation over images, groups of channels, and any axes."""
+"""Instance, group and mean-variance normalisation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,21 @@ from mlir.ir import (
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.attribute_arguments import int_tuple
 from relax_mlir.dialects.relax.batch_norm import check_channels
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
-from relax_mlir.dialects.relax.moments import normalized, placed, scaled, statistics
+from relax_mlir.dialects.relax.elementwise import (
+    computed_wide,
+    require_element_type,
+    wide_type,
+)
+from relax_mlir.dialects.relax.mean_variance_norm import (
+    broadcastable_weights,
+    mean_and_variance,
+    normalize_mean_variance,
+    scale_and_shift,
+)
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -36,20 +45,22 @@ def _group_case(
     axes: tuple[int, ...] = (2,),
     **attrs: Any,
 ) -> Case:  # Any: see Case
-    """A case of group normalisation, whose gamma and beta have one size."""
+    """A test case of group normalisation with gamma and beta of ``channels``."""
     known = {"num_groups": num_groups, "channel_axis": channel_axis, "axes": axes}
     return Case(shape, (channels,), (channels,), **known, **attrs)
 
 
 class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over each channel's image.
+    """Instance normalisation: (data - mean) / sqrt(variance + epsilon) * gamma + beta.
 
-    Computed in f32 for f16 and bf16.
+    Mean and variance are per image and channel. Computed in f32 for f16 and bf16.
 
     Attributes:
-        channel_axis: of gamma and beta.
-        axes: what mean and variance are taken over.
-        center, scale: whether beta is added, and gamma multiplied by.
+        channel_axis: the axis of gamma and beta.
+        axes: the spatial axes, over which mean and variance are computed.
+        epsilon: added to the variance.
+        center: whether beta is added.
+        scale: whether the result is multiplied by gamma.
     Shapes:
         data, y: any shape, same float type. gamma, beta: [c], floats.
     Source: Ulyanov et al., Instance Normalization, 2016.
@@ -91,7 +102,7 @@ class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
         scale: bool = True,
     ) -> RankedTensorType:
         check_channels(data, channel_axis, gamma, beta)
-        _image_axes(channel_axis, axes, data.rank)
+        _spatial_axes(channel_axis, axes, data.rank)
         return data
 
     @staticmethod
@@ -110,16 +121,18 @@ class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
         center: bool,
         scale: bool,
     ) -> np.ndarray:
-        channel, axes = _image_axes(channel_axis, axes, data.ndim)
-        gamma, beta = (placed(v, [channel], data.ndim) for v in (gamma, beta))
-        y = normalized(data, axes, epsilon)
-        return scaled(y, gamma, beta, center=center, scale=scale)
+        channel, axes = _spatial_axes(channel_axis, axes, data.ndim)
+        gamma, beta = (
+            broadcastable_weights(v, [channel], data.ndim) for v in (gamma, beta)
+        )
+        y = normalize_mean_variance(data, axes, epsilon)
+        return scale_and_shift(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
         x, gamma, beta = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        channel, axes = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
-        mean, factor = statistics(
+        channel, axes = _spatial_axes(self.channel_axis.value, tuple(self.axes), x.rank)
+        mean, factor = mean_and_variance(
             b, x, axes, lambda v: 1.0 / b.math("sqrt", v + epsilon)
         )
         if self.scale.value:
@@ -132,7 +145,7 @@ class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
 
         def body(*points: Index) -> Scalar:
             row = tuple(0 if i in axes else point for i, point in enumerate(points))
-            y = (b.wide(x[points]) - mean[row]) * factor[row]
+            y = (b.widen(x[points]) - mean[row]) * factor[row]
             if self.center.value:
                 y = y + b.cast(beta[points[channel]], wide)
             return b.cast(y, x.dtype)
@@ -140,31 +153,34 @@ class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
         return b.compute(x.shape, body, x.dtype, "instance_norm")
 
 
-def _image_axes(
+def _spatial_axes(
     channel_axis: int, axes: Sequence[int], rank: int
 ) -> tuple[int, tuple[int, ...]]:
-    """The axis of the channels, and those of the image, counted from the front.
+    """The channel axis and the spatial axes, counted from the front.
 
     Raises:
-        ValueError: the channels are among the axes of the image.
+        ValueError: the channel axis is among the spatial axes.
     """
     channel = shapes.check_axis(channel_axis, rank)
-    image = shapes.normalize_axes(axes, rank)
-    if channel in image:
-        raise ValueError(f"channel_axis {channel} is among axes {list(image)}")
-    return channel, image
+    spatial = shapes.normalize_axes(axes, rank)
+    if channel in spatial:
+        raise ValueError(f"channel_axis {channel} is among axes {list(spatial)}")
+    return channel, spatial
 
 
 class GroupNormOp(Relax.Operation, name="nn_group_norm"):
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over groups of channels.
+    """Group normalisation: (data - mean) / sqrt(variance + epsilon) * gamma + beta.
 
-    Computed in f32 for f16 and bf16.
+    Mean and variance are per group of channels. Computed in f32 for f16 and bf16.
 
     Attributes:
-        num_groups: a divisor of the number of channels.
-        channel_axis: of the channels.
-        axes: what mean and variance are taken over beside a group's channels.
-        center, scale: whether beta is added, and gamma multiplied by.
+        num_groups: number of groups, a divisor of the number of channels.
+        channel_axis: the channel axis.
+        axes: the spatial axes, over which mean and variance are computed in addition to
+            the channels of a group.
+        epsilon: added to the variance.
+        center: whether beta is added.
+        scale: whether the result is multiplied by gamma.
     Shapes:
         data, y: any shape, same float type. gamma, beta: [c], floats.
     Source: Wu and He, Group Normalization, 2018.
@@ -211,7 +227,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         scale: bool = True,
     ) -> RankedTensorType:
         check_channels(data, channel_axis, gamma, beta)
-        channel, _ = _image_axes(channel_axis, axes, data.rank)
+        channel, _ = _spatial_axes(channel_axis, axes, data.rank)
         shape = list(tensors.shape_of(data))
         for operand in (gamma, beta):
             shape[channel] = shapes.unify(shape[channel], tensors.shape_of(operand)[0])
@@ -238,39 +254,43 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         center: bool,
         scale: bool,
     ) -> np.ndarray:
-        channel, image = _image_axes(channel_axis, axes, data.ndim)
+        channel, spatial = _spatial_axes(channel_axis, axes, data.ndim)
         shape = list(data.shape)
         size = shape[channel] // num_groups
         groups = data.reshape(*shape[:channel], num_groups, size, *shape[channel + 1 :])
-        own = [channel + 1, *(axis + (axis > channel) for axis in image)]
-        y = normalized(groups, own, epsilon).reshape(shape)
-        gamma, beta = (placed(v, [channel], data.ndim) for v in (gamma, beta))
-        return scaled(y, gamma, beta, center=center, scale=scale)
+        reduced = [channel + 1, *(axis + (axis > channel) for axis in spatial)]
+        y = normalize_mean_variance(groups, reduced, epsilon).reshape(shape)
+        gamma, beta = (
+            broadcastable_weights(v, [channel], data.ndim) for v in (gamma, beta)
+        )
+        return scale_and_shift(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
-        """All blocks run over the other axes and the group first."""
+        """Blocks over the batch axes and the group, then the axes of a group."""
         x, gamma, beta = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        channel, image = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
-        shape = b.results[0][0]  # where infer says how many channels
+        channel, spatial = _spatial_axes(
+            self.channel_axis.value, tuple(self.axes), x.rank
+        )
+        shape = b.results[0][0]  # refined by `infer`: the number of channels is known
         groups, channels = self.num_groups.value, shape[channel]
         size = shapes.floordiv(channels, groups)
         group_size = b.dim(size)
-        others = [i for i in range(x.rank) if i != channel and i not in image]
+        others = [i for i in range(x.rank) if i != channel and i not in spatial]
         rows = (*(shape[i] for i in others), groups)
-        inner = (size, *(shape[i] for i in image))
+        inner = (size, *(shape[i] for i in spatial))
         count = len(rows)
 
-        def place(*points: Index) -> "tuple[Index | int, ...]":
+        def element(*points: Index) -> "tuple[Index | int, ...]":
             *outer, group, number = points[: count + 1]
             where = dict(
-                zip((*others, *image), (*outer, *points[count + 1 :]), strict=True)
+                zip((*others, *spatial), (*outer, *points[count + 1 :]), strict=True)
             )
             where[channel] = group * group_size + number
             return tuple(where[i] for i in range(x.rank))
 
         def centred(*points: Index) -> Scalar:
-            return b.wide(x[place(*points)]) - mean[points[:count]]
+            return b.widen(x[element(*points)]) - mean[points[:count]]
 
         def squared(*points: Index) -> Scalar:
             difference = centred(*points)
@@ -281,7 +301,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
             return 1.0 / b.math("sqrt", variance + epsilon)
 
         total = b.reduce_over(
-            "add", rows, inner, lambda *p: b.wide(x[place(*p)]), wide, "sum"
+            "add", rows, inner, lambda *p: b.widen(x[element(*p)]), wide, "sum"
         )
         mean = b.map(lambda t: t / element_count(b, inner, wide), total, name="mean")
         squares = b.reduce_over("add", rows, inner, squared, wide, "squares")
@@ -298,7 +318,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         out = b.alloc(shape, x.dtype)
 
         def normalize(*points: Index) -> None:
-            where = place(*points)
+            where = element(*points)
             y = centred(*points) * scales[points[: count + 1]]
             if self.center.value:
                 y = y + b.cast(beta[where[channel]], wide)
@@ -310,8 +330,10 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
 
 
 class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
-    """(x - mean) / (sqrt(variance) + 1e-9) over some axes.
+    """Mean-variance normalisation: (x - mean) / (sqrt(variance) + 1e-9).
 
+    Attributes:
+        axes: the axes over which mean and variance are computed.
     Shapes:
         x, y: any shape, same float type.
     Source: ONNX MeanVarianceNormalization-13.
@@ -334,7 +356,7 @@ class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
 
     @staticmethod
     def infer(x: RankedTensorType, axes: Sequence[int] = (0, 2, 3)) -> RankedTensorType:
-        require("f", x)
+        require_element_type("f", x)
         shapes.normalize_axes(axes, len(tensors.shape_of(x)))
         return x
 
@@ -348,11 +370,11 @@ class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
         axes = shapes.normalize_axes(self.axes, x.rank)
-        mean, factor = statistics(
+        mean, factor = mean_and_variance(
             b, x, axes, lambda v: 1.0 / (b.math("sqrt", v) + 1e-9)
         )
         return b.map(
-            lambda v, m, f: b.cast((b.wide(v) - m) * f, x.dtype),
+            lambda v, m, f: b.cast((b.widen(v) - m) * f, x.dtype),
             *(x, mean, factor),
             dtype=x.dtype,
             name="mean_variance_norm",

@@ -1,4 +1,4 @@
-"""Normalisation over some axes, usually the last."""
+"""Layer normalisation and RMS normalisation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,30 +8,37 @@ from mlir.ir import BoolAttr, DenseI64ArrayAttr, FloatAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
-    require,
+    require_element_type,
     wide_type,
 )
-from relax_mlir.dialects.relax.moments import normalized, placed, scaled, statistics
+from relax_mlir.dialects.relax.mean_variance_norm import (
+    broadcastable_weights,
+    mean_and_variance,
+    normalize_mean_variance,
+    scale_and_shift,
+)
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
 class LayerNormOp(Relax.Operation, name="nn_layer_norm"):
-    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over some axes.
+    """Layer normalisation: (data - mean) / sqrt(variance + epsilon) * gamma + beta.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        axes: what mean and variance are taken over.
-        center, scale: whether beta is added, and gamma multiplied by.
+        axes: the axes over which mean and variance are computed.
+        epsilon: added to the variance.
+        center: whether beta is added.
+        scale: whether the result is multiplied by gamma.
     Shapes:
         data, y: any shape of rank 1 or more, same float type. gamma, beta: floats, the
-        sizes of ``axes``; if those are the last of data, anything that broadcasts to it.
+        sizes of ``axes``; if these are the last axes, any shape that broadcasts to data.
     Source: Ba et al., Layer Normalization, 2016.
     """
 
@@ -92,14 +99,16 @@ class LayerNormOp(Relax.Operation, name="nn_layer_norm"):
     ) -> np.ndarray:
         axes = shapes.normalize_axes(axes, data.ndim)
         if not _are_last(axes, data.ndim):
-            gamma, beta = (placed(v, axes, data.ndim) for v in (gamma, beta))
-        y = normalized(data, axes, epsilon)
-        return scaled(y, gamma, beta, center=center, scale=scale)
+            gamma, beta = (
+                broadcastable_weights(v, axes, data.ndim) for v in (gamma, beta)
+            )
+        y = normalize_mean_variance(data, axes, epsilon)
+        return scale_and_shift(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
         (x, gamma, beta), epsilon = b.inputs, self.epsilon.value
         axes = shapes.normalize_axes(self.axes, x.rank)
-        mean, factor = statistics(
+        mean, factor = mean_and_variance(
             b, x, axes, lambda v: 1.0 / b.math("sqrt", v + epsilon)
         )
         weights = [
@@ -109,7 +118,7 @@ class LayerNormOp(Relax.Operation, name="nn_layer_norm"):
 
         def element(v: Scalar, m: Scalar, f: Scalar, *rest: Scalar) -> Scalar:
             values = (b.cast(r, wide_type(x.dtype)) for r in rest)
-            y = (b.wide(v) - m) * f
+            y = (b.widen(v) - m) * f
             y = y * next(values) if self.scale.value else y
             y = y + next(values) if self.center.value else y
             return b.cast(y, x.dtype)
@@ -118,12 +127,13 @@ class LayerNormOp(Relax.Operation, name="nn_layer_norm"):
 
 
 class RmsNormOp(Relax.Operation, name="nn_rms_norm"):
-    """data / sqrt(mean of data^2 + epsilon) * weight, over some axes.
+    """RMS normalisation: data / sqrt(mean of data^2 + epsilon) * weight.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        axes: what the mean is taken over.
+        axes: the axes over which the mean is computed.
+        epsilon: added to the mean square.
     Shapes:
         data, y: any shape of rank 1 or more, same float type. weight: floats, as gamma of
         ``nn.layer_norm``.
@@ -170,7 +180,7 @@ class RmsNormOp(Relax.Operation, name="nn_rms_norm"):
     ) -> np.ndarray:
         axes = shapes.normalize_axes(axes, data.ndim)
         if not _are_last(axes, data.ndim):
-            weight = placed(weight, axes, data.ndim)
+            weight = broadcastable_weights(weight, axes, data.ndim)
         mean = (data * data).mean(axes, keepdims=True)
         return data / np.sqrt(mean + epsilon) * weight
 
@@ -188,14 +198,14 @@ class RmsNormOp(Relax.Operation, name="nn_rms_norm"):
             "add",
             x,
             axes,
-            fn=lambda v: b.wide(v) * b.wide(v),
+            fn=lambda v: b.widen(v) * b.widen(v),
             dtype=wide,
             name="squares",
         )
         factor = b.map(inverse, squares, name="factor")
 
         def element(v: Scalar, f: Scalar, w: Scalar) -> Scalar:
-            return b.cast(b.wide(v) * f * b.cast(w, wide), x.dtype)
+            return b.cast(b.widen(v) * f * b.cast(w, wide), x.dtype)
 
         return _mapped(b, element, (x, factor), [weight], axes, "rms_norm")
 
@@ -203,13 +213,13 @@ class RmsNormOp(Relax.Operation, name="nn_rms_norm"):
 def _shape(
     data: RankedTensorType, axes: Sequence[int], *weights: RankedTensorType
 ) -> shapes.Shape:
-    """The shape of data, which the weights fit; all are floats.
+    """Checks the shapes and types of the weights; returns the refined shape of data.
 
     Raises:
-        ValueError: they do not.
+        ValueError: an operand is not a float tensor, or a shape does not match ``axes``.
     """
     for operand in (data, *weights):
-        require("f", operand)
+        require_element_type("f", operand)
     shape = list(tensors.shape_of(data))
     axes = shapes.normalize_axes(axes, len(shape))
     if _are_last(axes, len(shape)):
@@ -234,7 +244,10 @@ def _mapped(
     axes: Sequence[int],
     name: str,
 ) -> Buffer:
-    """A map over the first operand; the others may have size 1 at ``axes``."""
+    """An elementwise block over the first operand.
+
+    The other operands have size 1 on ``axes``; the axes of the weights are ``axes``.
+    """
     x = operands[0]
     if _are_last(axes, x.rank):
         return b.map(element, *operands, *weights, dtype=x.dtype, name=name)

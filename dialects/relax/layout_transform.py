@@ -1,4 +1,4 @@
-"""Elements laid out in another way."""
+"""Layout transformation by an index map."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from mlir.ir import (
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim, Shape
 from relax_mlir.dialects.tir import Buffer, Builder, Index
@@ -33,15 +33,16 @@ T = TypeVar("T")
 
 
 class LayoutTransformOp(Relax.Operation, name="layout_transform"):
-    """Every element at the place that a map gives for its own.
+    """Moves every element to the index that an injective affine map assigns to its own.
 
     Attributes:
-        index_map: from places in x to places in y, no two to one; in Python as text,
+        index_map: an injective map from indices of x to indices of y; in Python as text,
             ``(a, b) -> (a, b floordiv 4, b mod 4)``.
-        pad_value: what stands where the map leads nowhere; None for 0.
+        pad_value: the value of elements that are not in the image of the map; None for 0.
     Shapes:
-        x: any; y: as large along every axis as the map reaches; along one that is a
-            remainder, as its divisor.
+        x: any; y: along every axis, the maximum of the map's result plus 1; the divisor if
+            the result is a ``mod``.
+    Source: TVM relax.op.layout_transform.
     """
 
     x: Operand[RankedTensorType]
@@ -82,9 +83,9 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
         map_ = _map(index_map).value
         if map_.n_dims != x.rank or map_.n_symbols:
             raise ValueError(
-                f"expected a map of {x.rank} places and no symbols, got `{map_}`"
+                f"expected a map of {x.rank} dimensions and no symbols, got `{map_}`"
             )
-        shape = _reached(map_, tensors.shape_of(x))
+        shape = _result_shape(map_, tensors.shape_of(x))
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
@@ -95,7 +96,7 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
             with ir.Context():
                 return LayoutTransformOp.reference(x, _map(index_map), pad_value)
         map_ = index_map.value
-        shape = [shapes.evaluate(dim, {}) for dim in _reached(map_, x.shape)]
+        shape = [shapes.evaluate(dim, {}) for dim in _result_shape(map_, x.shape)]
         y = np.full(shape, pad_value or 0, x.dtype)
         y[tuple(_applied(map_, list(np.indices(x.shape))))] = x
         return y
@@ -124,18 +125,18 @@ def _map(value: "AffineMapAttr | str") -> AffineMapAttr:
     return value
 
 
-def _applied(map_: AffineMap, places: list[T]) -> list[T]:
-    """Where an element goes."""
-    return [_value(expr, places) for expr in map_.results]
+def _applied(map_: AffineMap, indices: list[T]) -> list[T]:
+    """Applies a map to indices."""
+    return [_value(expr, indices) for expr in map_.results]
 
 
-def _value(expr: AffineExpr, places: list[Any]) -> Any:  # Any: arrays or indices
+def _value(expr: AffineExpr, indices: list[Any]) -> Any:  # Any: arrays or indices
     if isinstance(expr, AffineConstantExpr):
         return expr.value
     if isinstance(expr, AffineDimExpr):
-        return places[expr.position]
-    assert isinstance(expr, AffineBinaryExpr)  # as `_largest` found
-    lhs, rhs = (_value(part, places) for part in (expr.lhs, expr.rhs))
+        return indices[expr.position]
+    assert isinstance(expr, AffineBinaryExpr)  # checked by `_largest`
+    lhs, rhs = (_value(operand, indices) for operand in (expr.lhs, expr.rhs))
     if isinstance(expr, AffineAddExpr):
         return lhs + rhs
     if isinstance(expr, AffineMulExpr):
@@ -145,10 +146,10 @@ def _value(expr: AffineExpr, places: list[Any]) -> Any:  # Any: arrays or indice
     return lhs // rhs
 
 
-def _reached(map_: AffineMap, shape: Sequence[Dim]) -> Shape:
-    """One more than the largest place along every axis.
+def _result_shape(map_: AffineMap, shape: Sequence[Dim]) -> Shape:
+    """The shape of the result: one more than the largest index along every axis.
 
-    A remainder alone is an axis as long as its divisor, also if there are fewer places.
+    An axis that is a ``mod`` has the size of the divisor, even if the map reaches less.
     """
     return tuple(_size(expr, shape) for expr in map_.results)
 
@@ -163,10 +164,10 @@ def _size(expr: AffineExpr, shape: Sequence[Dim]) -> Dim:
 
 
 def _largest(expr: AffineExpr, shape: Sequence[Dim]) -> Dim:
-    """The largest value of an expression that no place makes smaller.
+    """The largest value of an expression that is monotone in all indices.
 
     Raises:
-        ValueError: it is none of those, or has no bound that is easily told.
+        ValueError: the expression is not known to be monotone, or is unsupported.
     """
     if isinstance(expr, AffineConstantExpr):
         return expr.value
@@ -174,9 +175,9 @@ def _largest(expr: AffineExpr, shape: Sequence[Dim]) -> Dim:
         return shape[expr.position] - 1
     if isinstance(expr, AffineCeilDivExpr) or not isinstance(expr, AffineBinaryExpr):
         raise ValueError(f"expected sums, products, floordiv and mod, got `{expr}`")
-    lhs, rhs = (_largest(part, shape) for part in (expr.lhs, expr.rhs))
+    lhs, rhs = (_largest(operand, shape) for operand in (expr.lhs, expr.rhs))
     if isinstance(rhs, int) and isinstance(expr.rhs, AffineConstantExpr) and rhs < 0:
-        raise ValueError(f"expected places that are never subtracted, got `{expr}`")
+        raise ValueError(f"expected no negative coefficients, got `{expr}`")
     if isinstance(expr, AffineAddExpr):
         return lhs + rhs
     if isinstance(expr, AffineMulExpr):

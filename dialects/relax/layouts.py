@@ -1,4 +1,4 @@
-"""Layouts: a letter an axis says what it stands for, such as ``NHWC``."""
+"""Tensor layouts such as ``NHWC``: one letter per axis, and blocked axes."""
 
 import math
 import re
@@ -7,29 +7,29 @@ from typing import TypeVar
 
 import numpy as np
 
-from relax_mlir.dialects.dims import floordiv
 from relax_mlir.dialects.tir import Buffer, Index, Scalar
+from relax_mlir.symbolic.dims import floordiv
 
-__all__ = ["SPATIAL", "Arranged", "Layout"]
+__all__ = ["SPATIAL", "Layout", "PermutedBuffer"]
 
 T = TypeVar("T")
 
-SPATIAL = {1: "W", 2: "HW", 3: "DHW"}  # of every number of spatial axes
+SPATIAL = {1: "W", 2: "HW", 3: "DHW"}  # letters by number of spatial axes
 
 
 class Layout:
-    """The order of the axes of a tensor, next to a plain one that code is written for.
+    """A permutation of a plain layout, in which the operators are implemented.
 
-    An axis may be in blocks: ``NCHW4c`` has four channels in its last axis, and a fourth
-    of them in its second. What shapes such tensors have is known; there are no programs
-    on them.
+    An axis may be blocked: ``NCHW4c`` has blocks of four channels in its last axis, and the
+    number of blocks in its second. Shape inference supports blocked layouts; there are no
+    tensor programs for them.
 
     Args:
         letters: the axes of the tensor.
         plain: the same letters in the plain order.
 
     Raises:
-        ValueError: they are other letters, or an axis is in blocks and not there as well.
+        ValueError: the letters differ, or a blocked axis has no outer axis.
     """
 
     def __init__(self, letters: str, plain: str) -> None:
@@ -49,7 +49,7 @@ class Layout:
             )
         self.letters = letters
         self.is_plain = letters == plain
-        # The plain axis of every axis; the place of every axis, those of blocks too.
+        # Per axis of the tensor, the plain axis; and the inverse permutation.
         self.order = tuple(map(plain.index, main))
         self._from = tuple(map(main.index, plain))
         self._plain = plain
@@ -59,21 +59,21 @@ class Layout:
         return all(letter in plain and count > 0 for letter, count in self._blocks)
 
     def _block_size(self, axis: int) -> int:
-        """How many elements of a plain axis are together in blocks."""
+        """The product of the block sizes of a plain axis."""
         sizes = (n for letter, n in self._blocks if letter == self._plain[axis])
         return math.prod(sizes)
 
     def to_plain(self, shape: Sequence[T]) -> tuple[T, ...]:
-        """Something per axis of the tensor, such as its shape, in the plain order.
+        """Permutes per-axis values of the tensor, such as its shape, to the plain order.
 
         Raises:
-            ValueError: there are more or fewer axes.
+            ValueError: the number of values differs from the rank.
         """
         if len(shape) != len(self._is_block):
             raise ValueError(f"expected rank {len(self._is_block)}, got {len(shape)}")
         main = [
-            part
-            for part, is_block in zip(shape, self._is_block, strict=True)
+            dim
+            for dim, is_block in zip(shape, self._is_block, strict=True)
             if not is_block
         ]
         plain = tuple(main[axis] for axis in self._from)
@@ -82,7 +82,7 @@ class Layout:
         return tuple(size * self._block_size(axis) for axis, size in enumerate(plain))
 
     def from_plain(self, shape: Sequence[T]) -> tuple[T, ...]:
-        """Something per axis in the plain order as the tensor has it."""
+        """Permutes per-axis values from the plain order to the tensor's."""
         if not self._blocks:
             return tuple(shape[axis] for axis in self.order)
         main = iter(
@@ -92,33 +92,33 @@ class Layout:
         return tuple(next(blocks if b else main) for b in self._is_block)
 
     def require_program(self) -> None:
-        """Refuse a layout that no program is written for.
+        """Checks that tensor programs support the layout.
 
         Raises:
-            ValueError: an axis is in blocks.
+            ValueError: an axis is blocked.
         """
         if self._blocks:
             raise ValueError(
-                f"layout `{self.letters}`: there is no program for axes in blocks"
+                f"layout `{self.letters}`: blocked axes are not supported here"
             )
 
     def array_to_plain(self, array: np.ndarray) -> np.ndarray:
-        """An array in the plain order."""
+        """Transposes an array to the plain order."""
         self.require_program()
         return array.transpose(self._from)
 
     def array_from_plain(self, array: np.ndarray) -> np.ndarray:
-        """An array in the plain order as the tensor has it."""
+        """Transposes an array from the plain order to the tensor's."""
         return np.ascontiguousarray(array.transpose(self.order))
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """A buffer that is read and written in the plain order."""
+        """A view of a buffer with its axes in the plain order."""
         self.require_program()
-        return buffer if self.is_plain else Arranged(buffer, self)
+        return buffer if self.is_plain else PermutedBuffer(buffer, self)
 
 
-class Arranged(Buffer):
-    """A buffer whose axes seem to be in a plain order."""
+class PermutedBuffer(Buffer):
+    """A view of a buffer with permuted axes: indexed in the plain order."""
 
     def __init__(self, buffer: Buffer, layout: Layout) -> None:
         super().__init__(buffer.value, layout.to_plain(buffer.shape), buffer.dtype)

@@ -1,4 +1,4 @@
-"""What training makes small: distances of predictions from the truth."""
+"""Loss functions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -10,14 +10,18 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, IndexCase
-from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, from_front
+from relax_mlir.dialects.index_ranges import (
+    IndexOperand,
+    IndexRange,
+    nonnegative_axis_range,
+)
+from relax_mlir.dialects.op_interface import Case, IndexCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
-    require,
+    require_element_type,
     wide_type,
-    widened,
+    widen_array,
 )
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.shapes import Dim
@@ -27,10 +31,13 @@ _I64 = dtype("int64")
 
 
 class CrossEntropyWithLogitsOp(Relax.Operation, name="nn_cross_entropy_with_logits"):
-    """Minus the sum of predictions * labels, divided by the size of the first of 2 axes.
+    """Cross entropy: -sum(predictions * labels) / batch size; no softmax is applied.
+
+    The batch size is the size of the first axis for rank 2 or more, and 1 for rank 1.
 
     Shapes:
         predictions, labels: one shape of rank 1 or more, same float type. y: a scalar.
+    Source: TVM relax.op.nn.cross_entropy_with_logits.
     """
 
     predictions: Operand[RankedTensorType]
@@ -55,7 +62,7 @@ class CrossEntropyWithLogitsOp(Relax.Operation, name="nn_cross_entropy_with_logi
             raise ValueError(f"expected one shape of rank 1 or more, got {given}")
         for a, b in zip(shape, other, strict=True):
             shapes.unify(a, b)
-        return tensors.tensor_type((), require("f", predictions, labels))
+        return tensors.tensor_type((), require_element_type("f", predictions, labels))
 
     @staticmethod
     @computed_wide
@@ -71,7 +78,7 @@ class CrossEntropyWithLogitsOp(Relax.Operation, name="nn_cross_entropy_with_logi
             [predictions, labels],
             range(predictions.rank),
             keepdims=False,
-            fn=lambda u, v: b.wide(u) * b.wide(v),
+            fn=lambda u, v: b.widen(u) * b.widen(v),
             dtype=wide,
             name="sum",
         )
@@ -88,22 +95,25 @@ Reduction = Literal["none", "sum", "mean"]
 
 
 def _classes(predictions: RankedTensorType, ignored: int) -> IndexRange:
-    """The targets that are a class, or ignored."""
-    return from_front(predictions, _class_axis(predictions.rank), ignored=ignored)
+    """The valid range of targets: the classes and the ignored index."""
+    return nonnegative_axis_range(
+        predictions, _class_axis(predictions.rank), ignored=ignored
+    )
 
 
 class NllLossOp(Relax.Operation, name="nn_nll_loss"):
-    """Minus the prediction of the target's class, times the weight of that class.
+    """Negative log-likelihood loss: -weights[t] * predictions[t] for the target class t.
 
     Attributes:
-        reduction: ``none``, ``sum``, or ``mean`` for the sum divided by that of the weights
-            of the targets.
-        ignore_index: the target that has no loss and no weight. Any other counts as the
-            nearest class.
+        reduction: ``none``, ``sum``, or ``mean``: the weighted mean, divided by the sum of
+            the weights of the targets.
+        ignore_index: the target with loss and weight 0. Other targets out of range are
+            clamped to the nearest class.
     Shapes:
         predictions: [n, c, ...], or [c]. targets: [n, ...], or a scalar; integers.
-        weights: [c]; ones if they are left out. y: as targets, or a scalar; predictions and
-        weights have one float type, which is also that of y.
+        weights: [c]; ones if omitted. y: shape of targets for ``none``, else a scalar;
+        predictions, weights and y have one float type.
+    Source: ONNX NegativeLogLikelihoodLoss-22.
     """
 
     predictions: Operand[RankedTensorType]
@@ -147,7 +157,7 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         results: Sequence[ir.Type] | None = None,
         **attrs: Any,  # Any: as many types as attributes
     ) -> None:
-        """One with weights, or without."""
+        """Builds the operation with or without the optional weights."""
         operands = [predictions, targets, *weights]
         attrs = {**self.attribute_defaults(), **attrs}
         super(Relax.Operation, self).__init__(
@@ -174,17 +184,19 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
             raise ValueError(
                 f"bad reduction: expected none, sum or mean, got {reduction!r}"
             )
-        require("iu", targets)
-        type_ = require("f", predictions, *([] if weights is None else [weights]))
-        shape, chosen = tensors.shape_of(predictions), tensors.shape_of(targets)
+        require_element_type("iu", targets)
+        type_ = require_element_type(
+            "f", predictions, *([] if weights is None else [weights])
+        )
+        shape, target_shape = tensors.shape_of(predictions), tensors.shape_of(targets)
         axis = _class_axis(len(shape))
         others = (*shape[:axis], *shape[axis + 1 :])
-        if len(others) != len(chosen):
-            given = shapes.format_shape(chosen)
+        if len(others) != len(target_shape):
+            given = shapes.format_shape(target_shape)
             raise ValueError(
                 f"targets: expected {shapes.format_shape(others)}, got {given}"
             )
-        for a, b in zip(others, chosen, strict=True):
+        for a, b in zip(others, target_shape, strict=True):
             shapes.unify(a, b)
         if weights is not None:
             (count,) = tensors.shape_of(weights)
@@ -200,7 +212,7 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         reduction: Reduction,
         ignore_index: int,
     ) -> np.ndarray:
-        wide = widened(predictions)
+        wide = widen_array(predictions)
         axis = _class_axis(wide.ndim)
         own = np.ones(wide.shape[axis]) if weights is None else weights
         classes = np.clip(targets.astype(np.int64), 0, wide.shape[axis] - 1)
@@ -213,23 +225,23 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         return np.asarray(losses).astype(predictions.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        """Losses and weights; of each the sum, if the result is one number."""
+        """Elementwise losses, or the reductions of losses and weights."""
         predictions, targets, *weights = b.inputs
         type_ = predictions.dtype
         wide, axis = wide_type(type_), _class_axis(predictions.rank)
 
         def weight(*points: Index) -> Scalar:
             target = b.cast(targets[points], _I64)
-            place = _class_of(b, target, predictions.shape[axis])
-            own = b.cast(weights[0][place], wide) if weights else b.constant(1, wide)
+            class_ = _class_of(b, target, predictions.shape[axis])
+            own = b.cast(weights[0][class_], wide) if weights else b.constant(1, wide)
             is_ignored = target.equal(self.ignore_index.value)
             return b.select(is_ignored, b.constant(0, wide), own)
 
         def loss(*points: Index) -> Scalar:
             target = b.cast(targets[points], _I64)
-            place = _class_of(b, target, predictions.shape[axis])
-            picked = predictions[(*points[:axis], place, *points[axis:])]
-            return -weight(*points) * b.wide(picked)
+            class_ = _class_of(b, target, predictions.shape[axis])
+            prediction = predictions[(*points[:axis], class_, *points[axis:])]
+            return -weight(*points) * b.widen(prediction)
 
         reduction = self.reduction.value
         if reduction == "none":
@@ -239,23 +251,23 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         total = b.reduce_over("add", (), targets.shape, loss, wide, "sum")
         if reduction == "sum":
             return b.map(lambda t: b.cast(t, type_), total, dtype=type_, name="cast")
-        share = b.reduce_over("add", (), targets.shape, weight, wide, "weights")
+        total_weight = b.reduce_over("add", (), targets.shape, weight, wide, "weights")
         return b.map(
             lambda t, s: b.cast(t / s, type_),
             total,
-            share,
+            total_weight,
             dtype=type_,
             name="nll_loss",
         )
 
 
 def _class_axis(rank: int) -> int:
-    """The axis of the classes in predictions of that rank."""
+    """The class axis of predictions of the given rank."""
     if rank == 0:
         raise ValueError("predictions: expected [n, c, ...] or [c], got a scalar")
     return min(1, rank - 1)
 
 
 def _class_of(b: Builder, target: Scalar, count: Dim) -> Index:
-    """The class nearest to a target, so that nothing else is read."""
+    """The target clamped to the classes, so that all reads are in bounds."""
     return Index.from_scalar(target).minimum(b.dim(count - 1)).maximum(0)

@@ -1,4 +1,4 @@
-"""The p-norms of sliding windows, and of whole channels."""
+"""Lp pooling: p-norms of sliding windows and of whole channels."""
 
 from typing import Any
 
@@ -8,29 +8,29 @@ from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide
-from relax_mlir.dialects.relax.sliding import (
+from relax_mlir.dialects.relax.window_reduction import (
     PoolOp,
+    extract_windows,
     onnx_pool,
     pool_cases,
     pool_window,
     reduce_windows,
-    windows_of,
 )
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 __all__ = ["GlobalLpPoolOp", "LpPoolOp"]
 
-_MOST_FACTORS = 8  # of a power that is written as a product
+_MAX_UNROLLED_POWER = 8  # larger exponents use math.powf
 
 
 class LpPoolOp(PoolOp, name="lp_pool"):
     """The p-norm of every window: (sum |x|^p)^(1/p).
 
     Attributes:
-        p: 1 or more.
+        p: the order of the norm, 1 or more.
     Source: ONNX LpPool-18.
     """
 
@@ -47,7 +47,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
     @staticmethod
     @computed_wide
     def reference(data: np.ndarray, p: int = 2, **attrs: Any) -> np.ndarray:
-        return windows_of(np.abs(data) ** p, 0.0, attrs).sum(0) ** (1 / p)
+        return extract_windows(np.abs(data) ** p, 0.0, attrs).sum(0) ** (1 / p)
 
     def legalize(self, b: Builder) -> Buffer:
         x, p = b.buffer(self.data), self.p.value
@@ -68,10 +68,10 @@ class LpPoolOp(PoolOp, name="lp_pool"):
 
 
 class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
-    """The p-norm of every channel: (sum |x|^p)^(1/p).
+    """The p-norm of every channel over the spatial axes: (sum |x|^p)^(1/p).
 
     Attributes:
-        p: 1 or more.
+        p: the order of the norm, 1 or more.
     Shapes:
         x: [n, c, spatial...]; y: [n, c, 1...].
     Source: ONNX GlobalLpPool-2.
@@ -104,8 +104,8 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
             "add",
             x,
             range(2, x.rank),
-            fn=lambda v: _power(b, b.wide(v), p),
-            dtype=b.sum_dtype(x.dtype),
+            fn=lambda v: _power(b, b.widen(v), p),
+            dtype=b.accumulator_dtype(x.dtype),
             name="sum",
         )
         return b.map(
@@ -119,14 +119,14 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
 
 
 def _exponent(node: OnnxNode) -> int:
-    """The attribute p, which was a float once.
+    """The attribute p, a float in early versions.
 
     Raises:
-        NotImplementedError: it is no whole number.
+        NotImplementedError: p is not an integer.
     """
     p = node.attr("p", 2)
     if p != int(p):
-        raise NotImplementedError(f"attribute `p`: expected a whole number, got {p}")
+        raise NotImplementedError(f"attribute `p`: expected an integer, got {p}")
     return int(p)
 
 
@@ -138,7 +138,7 @@ def _check_exponent(p: int) -> None:
 def _power(b: Builder, v: Scalar, p: int) -> Scalar:
     """|v|^p."""
     base = result = b.math("absf", v)
-    if p > _MOST_FACTORS:
+    if p > _MAX_UNROLLED_POWER:
         return b.math("powf", base, b.constant(float(p), base.dtype))
     for _ in range(p - 1):
         result = result * base

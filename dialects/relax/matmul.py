@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication: matmul and dense layers."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from mlir.ir import RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -24,17 +24,17 @@ _MIXED = (
 
 
 class MatmulOp(Relax.Operation, name="matmul"):
-    """Matrix product over the last two axes, batches broadcast as numpy does.
+    """Matrix multiplication over the last two axes: z = x1 @ x2, batch axes broadcast.
 
-    Sums of f16 and bf16 are kept in f32.
+    f16 and bf16 are accumulated in f32.
 
     Attributes:
-        out_dtype: the element type of z, to which elements are converted first; that of
-            the operands, which then is one, if it is None.
+        out_dtype: the element type of z, to which operands are converted before they are
+            multiplied; None for the common type of the operands.
     Shapes:
         x1: [..., m, k]; x2: [..., k, n]; z: [..., m, n]. A rank-1 operand is a row (x1) or
         a column (x2), and its axis is absent from z.
-    Source: ONNX MatMul-13.
+    Source: numpy.matmul; ONNX MatMul-13.
     """
 
     x1: Operand[RankedTensorType]
@@ -67,7 +67,7 @@ class MatmulOp(Relax.Operation, name="matmul"):
         x1: RankedTensorType, x2: RankedTensorType, out_dtype: DType | None = None
     ) -> RankedTensorType:
         shape = shapes.matmul(tensors.shape_of(x1), tensors.shape_of(x2))
-        return tensors.tensor_type(shape, _product_type(x1, x2, out_dtype))
+        return tensors.tensor_type(shape, _result_dtype(x1, x2, out_dtype))
 
     @staticmethod
     def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
@@ -92,18 +92,18 @@ class MatmulOp(Relax.Operation, name="matmul"):
             k = axes[-1]
             row = (axes[batch], k) if has_row else (k,)
             column = (k, axes[batch + has_row]) if has_column else (k,)
-            left = x[_batch(x, axes[:batch], 2) + row]
-            right = y[_batch(y, axes[:batch], 2) + column]
-            return b.cast(left, wide) * b.cast(right, wide)
+            lhs = x[_batch_indices(x, axes[:batch], 2) + row]
+            rhs = y[_batch_indices(y, axes[:batch], 2) + column]
+            return b.cast(lhs, wide) * b.cast(rhs, wide)
 
         inner = shapes.unify(x.shape[-1], y.shape[-2] if has_column else y.shape[0])
         return b.reduce_over("add", shape, [inner], body, dtype, "matmul")
 
 
 class DenseOp(Relax.Operation, name="nn_dense"):
-    """Matrix product with a weight whose rows are the outputs: data @ weight^T.
+    """A dense layer without bias: z = data @ weight^T.
 
-    Sums of f16 and bf16 are kept in f32.
+    f16 and bf16 are accumulated in f32.
 
     Attributes:
         out_dtype: as for ``matmul``.
@@ -144,7 +144,7 @@ class DenseOp(Relax.Operation, name="nn_dense"):
             raise ValueError(f"expected data [..., k] and weight [n, k], got {given}")
         shapes.unify(shape[-1], rows[1])
         return tensors.tensor_type(
-            (*shape[:-1], rows[0]), _product_type(data, weight, out_dtype)
+            (*shape[:-1], rows[0]), _result_dtype(data, weight, out_dtype)
         )
 
     @staticmethod
@@ -164,31 +164,31 @@ class DenseOp(Relax.Operation, name="nn_dense"):
 
         def body(*axes: Index) -> Scalar:
             *row, column, k = axes
-            left, right = data[(*row, k)], weight[column, k]
-            return b.cast(left, wide) * b.cast(right, wide)
+            lhs, rhs = data[(*row, k)], weight[column, k]
+            return b.cast(lhs, wide) * b.cast(rhs, wide)
 
         inner = shapes.unify(data.shape[-1], weight.shape[1])
         return b.reduce_over("add", shape, [inner], body, dtype, "dense")
 
 
-def _product_type(
+def _result_dtype(
     x1: RankedTensorType, x2: RankedTensorType, out_dtype: DType | None
 ) -> DType:
-    """The element type of a product.
+    """The element type of a matmul.
 
     Raises:
-        ValueError: the operands have several, and none is asked for.
+        ValueError: the types of the operands differ, and ``out_dtype`` is None.
     """
-    left, right = tensors.dtype_of(x1), tensors.dtype_of(x2)
-    if out_dtype is None and left != right:
-        raise ValueError(f"operands must have one element type, got {left} and {right}")
-    return out_dtype or left
+    lhs, rhs = tensors.dtype_of(x1), tensors.dtype_of(x2)
+    if out_dtype is None and lhs != rhs:
+        raise ValueError(f"operands must have one element type, got {lhs} and {rhs}")
+    return out_dtype or lhs
 
 
-def _batch(
+def _batch_indices(
     buffer: Buffer, axes: tuple[Index, ...], matrix_rank: int
 ) -> "tuple[Index | int, ...]":
-    """Where the batch axes read an operand that may have fewer, or size 1."""
+    """The batch indices of an operand, whose batch axes are broadcast to ``axes``."""
     own = buffer.shape[: max(0, buffer.rank - matrix_rank)]
     tail = axes[len(axes) - len(own) :] if own else ()
     return tuple(0 if dim == 1 else axis for dim, axis in zip(own, tail, strict=True))

@@ -1,11 +1,11 @@
-"""How often short sequences are in long ones."""
+"""Counts of n-grams (TF-IDF)."""
 
 import numpy as np
 from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -15,10 +15,10 @@ _INT64 = dtypes.dtype("int64")
 
 
 class CountNgramsOp(Relax.Operation, name="count_ngrams"):
-    """How often each of some sequences of k elements stands in every row.
+    """The number of occurrences of each k-gram of a pool in every row.
 
-    Elements of a row stand as far from each other as a step says: those next to each
-    other for step 1, every second for step 2; all steps up to a given one count.
+    The elements of an occurrence are ``step`` apart: adjacent for step 1, every second one
+    for step 2 (a skip-gram). Occurrences with any step from 1 to ``steps`` are counted.
 
     Attributes:
         steps: the largest step.
@@ -70,13 +70,13 @@ class CountNgramsOp(Relax.Operation, name="count_ngrams"):
         size = b.dim(x.shape[1])
         *_, length = (n for n in pool.shape if isinstance(n, int))
 
-        def found(n: Index, p: Index, first: Index, step: Index) -> Scalar:
+        def matches(n: Index, p: Index, first: Index, step: Index) -> Scalar:
             last = first + (step + 1) * (length - 1)
-            is_there = last < size
+            is_match = last < size
             for k in range(length):
-                place = (first + (step + 1) * k).minimum(size - 1)
-                is_there = is_there & x[n, place].equal(pool[p, k])
-            return b.select(is_there, b.constant(1, dtype), b.constant(0, dtype))
+                position = (first + (step + 1) * k).minimum(size - 1)
+                is_match = is_match & x[n, position].equal(pool[p, k])
+            return b.select(is_match, b.constant(1, dtype), b.constant(0, dtype))
 
         extents = [x.shape[1], self.steps.value]
-        return b.reduce_over("add", shape, extents, found, dtype, "count_ngrams")
+        return b.reduce_over("add", shape, extents, matches, dtype, "count_ngrams")

@@ -1,4 +1,4 @@
-"""Vectors that are "on" at one place."""
+"""One-hot encoding."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -8,12 +8,12 @@ from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case, IndexCase
 from relax_mlir.dialects.index_ranges import IndexOperand
-from relax_mlir.dialects.relax.indexing import check_indices
-from relax_mlir.dialects.relax.number_attributes import (
-    Number,
-    NumbersOp,
+from relax_mlir.dialects.op_interface import Case, IndexCase
+from relax_mlir.dialects.relax.gather import check_indices
+from relax_mlir.dialects.relax.scalar_attributes import (
+    ScalarAttributesOp,
+    ScalarValue,
     dtype_of_number,
 )
 from relax_mlir.dialects.shapes import Dim
@@ -22,15 +22,16 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 __all__ = ["OneHotOp"]
 
 
-class OneHotOp(NumbersOp, name="one_hot"):
-    """For every index a vector that is "on" there, and "off" everywhere else.
+class OneHotOp(ScalarAttributesOp, name="one_hot"):
+    """One-hot vectors: ``on_value`` at every index, ``off_value`` elsewhere.
 
-    An index out of range, which negative ones are, gives "off" everywhere.
+    An index out of range gives ``off_value`` everywhere; negative indices are out of
+    range.
 
     Attributes:
-        on_value, off_value: numbers of one type.
-        depth: the length of the vectors; may be a size.
-        axis: where they stand in y; negative ones count from the end.
+        on_value, off_value: numbers of one element type.
+        depth: the length of the vectors; may be symbolic.
+        axis: the axis of the vectors in y; negative ones count from the end.
     Shapes:
         indices: [a..., b...], integers; y: [a..., depth, b...], of the numbers' type.
     """
@@ -72,14 +73,14 @@ class OneHotOp(NumbersOp, name="one_hot"):
         IndexCase((9, "int64"), on_value=1, off_value=0, depth=4, low=-4, high=3),
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
-        "indices": IndexOperand.unlimited('gives "off" everywhere')
+        "indices": IndexOperand.unlimited("gives `off_value` everywhere")
     }
 
     @staticmethod
     def infer(
         indices: RankedTensorType,
-        on_value: Number,
-        off_value: Number,
+        on_value: ScalarValue,
+        off_value: ScalarValue,
         depth: Dim,
         axis: int = -1,
     ) -> RankedTensorType:
@@ -89,7 +90,7 @@ class OneHotOp(NumbersOp, name="one_hot"):
             raise ValueError(
                 f"on_value and off_value must be of one type, got {dtype} and {other}"
             )
-        shapes.require_sizes((depth,))
+        shapes.require_nonnegative((depth,))
         shape = tensors.shape_of(indices)
         axis = shapes.check_axis(axis, len(shape) + 1)
         return tensors.tensor_type((*shape[:axis], depth, *shape[axis:]), dtype)
@@ -97,8 +98,8 @@ class OneHotOp(NumbersOp, name="one_hot"):
     @staticmethod
     def reference(
         indices: np.ndarray,
-        on_value: Number,
-        off_value: Number,
+        on_value: ScalarValue,
+        off_value: ScalarValue,
         depth: int,
         axis: int = -1,
     ) -> np.ndarray:

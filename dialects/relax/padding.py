@@ -10,29 +10,28 @@ from mlir.ir import FloatAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["PadOp", "is_within", "pad_widths", "read_padded"]
+__all__ = ["PadOp", "indices_in_range", "pad_widths", "read_padded"]
 
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
 class PadOp(Relax.Operation, name="nn_pad"):
-    """Elements added around a tensor; negative widths take some away.
+    """Padding along every axis; negative widths crop.
 
     Attributes:
-        pad_width: elements before the first axis, after it, before the second, and so on;
+        pad_width: padding before the first axis, after it, before the second, and so on;
             may be symbolic.
-        pad_mode: what is added: ``constant``; ``reflect``, the elements mirrored at the
-            first and last, which are not repeated; ``replicate``, the first and last;
-            ``circular``, the elements from the other end. Only ``constant`` takes
-            negative widths.
+        pad_mode: ``constant``; ``reflect``, mirrored at the edge elements, which are not
+            repeated; ``replicate``, the edge elements repeated; ``circular``, wrapped
+            around. Only ``constant`` supports negative widths.
         pad_value: the constant.
     Shapes:
-        data: any rank and element type; y: its sizes plus widths.
+        data: any rank and element type; y: the sizes of data plus the widths.
     Source: ONNX Pad-19.
     """
 
@@ -85,23 +84,23 @@ class PadOp(Relax.Operation, name="nn_pad"):
         pad_value: float = 0.0,
     ) -> np.ndarray:
         pairs = list(zip(pad_width[::2], pad_width[1::2], strict=True))
-        grown = [(max(0, before), max(0, after)) for before, after in pairs]
+        added = [(max(0, before), max(0, after)) for before, after in pairs]
         if pad_mode == "constant":
             fill = data.dtype.type(pad_value)
-            data = np.pad(data, grown, constant_values=fill)
+            data = np.pad(data, added, constant_values=fill)
         else:
-            data = np.pad(data, grown, mode=_NUMPY_MODES[pad_mode])
-        cut = tuple(
+            data = np.pad(data, added, mode=_NUMPY_MODES[pad_mode])
+        cropped = tuple(
             slice(max(0, -b), n + min(0, a))
             for n, (b, a) in zip(data.shape, pairs, strict=True)
         )
-        return np.ascontiguousarray(data[cut])
+        return np.ascontiguousarray(data[cropped])
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.data)
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
-        before = [b.local(pad) for pad in attrs["pad_width"][::2]]
+        before = [b.local_dim(pad) for pad in attrs["pad_width"][::2]]
         padded = [
             axis
             for axis in range(x.rank)
@@ -109,12 +108,12 @@ class PadOp(Relax.Operation, name="nn_pad"):
         ]
         if attrs["pad_mode"] == "constant":
             return _pad_constant(b, x, before, padded, attrs["pad_value"])
-        place = _PLACES[attrs["pad_mode"]]
+        source_index = _SOURCE_INDEX[attrs["pad_mode"]]
 
         def body(*axes: Index) -> Scalar:
             where: list[Index | int] = list(axes)
             for axis in padded:
-                where[axis] = place(b, axes[axis], before[axis], x.shape[axis])
+                where[axis] = source_index(b, axes[axis], before[axis], x.shape[axis])
             return x[tuple(where)]
 
         return b.compute(shape, body, dtype, "pad")
@@ -128,7 +127,7 @@ _NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {
 
 
 def pad_widths(pads: Sequence[Dim]) -> tuple[Dim, ...]:
-    """Widths axis by axis, from those before all axes and then those after them."""
+    """Converts ONNX pads (all begins, then all ends) to (begin, end) pairs per axis."""
     half, rest = divmod(len(pads), 2)
     if rest:
         raise ValueError(f"pads: expected two for each axis, got {len(pads)}")
@@ -138,7 +137,7 @@ def pad_widths(pads: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def _check_copies(shape: Sequence[Dim], pads: Sequence[Dim]) -> None:
-    """A mode that copies elements needs some to copy, and cannot remove any."""
+    """Checks that modes that copy elements have elements to copy, and no negative pads."""
     if any(shapes.is_known_le(pad, -1) for pad in pads):
         raise ValueError(f"negative pads need mode `constant`, got {list(pads)}")
     for axis, size in enumerate(shape):
@@ -164,25 +163,25 @@ def _pad_constant(
 def read_padded(
     b: Builder, x: Buffer, where: Sequence[Index], axes: Sequence[int], fill: Scalar
 ) -> Scalar:
-    """``x[where]``, or ``fill`` where one of ``axes`` is out of range."""
+    """``x[where]``, or ``fill`` if an index of ``axes`` is out of range."""
     if not axes:
         return x[tuple(where)]
-    return b.guarded(is_within(b, x, where, axes), lambda: x[tuple(where)], fill)
+    return b.read_if(indices_in_range(b, x, where, axes), lambda: x[tuple(where)], fill)
 
 
-def is_within(
+def indices_in_range(
     b: Builder, x: Buffer, where: Sequence[Index], axes: Sequence[int]
 ) -> Scalar:
-    """Whether ``where`` is in the range of ``x`` along ``axes``, which are some."""
+    """Whether ``where`` is in the range of ``x`` along one or more ``axes``."""
     conditions = [(where[a] >= 0) & (where[a] < b.dim(x.shape[a])) for a in axes]
     return reduce(and_, conditions)
 
 
 def _reflected(b: Builder, index: Index, before: Dim, size: Dim) -> "Index | int":
-    """Back and forth over the elements: a period is once each way, ends not repeated."""
+    """The source index of ``reflect``: periodic in 2 * (size - 1), mirrored within."""
     period = shapes.maximum(2 * (size - 1), 1)
-    place = _periodic(b, index, before, period)
-    return place if isinstance(place, int) else place.minimum(b.dim(period) - place)
+    phase = _periodic(b, index, before, period)
+    return phase if isinstance(phase, int) else phase.minimum(b.dim(period) - phase)
 
 
 def _clamped(b: Builder, index: Index, before: Dim, size: Dim) -> Index:
@@ -191,13 +190,13 @@ def _clamped(b: Builder, index: Index, before: Dim, size: Dim) -> Index:
 
 
 def _periodic(b: Builder, index: Index, before: Dim, period: Dim) -> "Index | int":
-    """``(index - before) mod period``, where only the dividend may be negative."""
+    """``(index - before) mod period`` with a nonnegative result."""
     whole = shapes.ceildiv(before, period) * period
     shifted = index + b.dim(whole - before)
     return shifted % b.dim(period)
 
 
-_PLACES: "dict[str, Callable[[Builder, Index, Dim, Dim], Index | int]]" = {
+_SOURCE_INDEX: "dict[str, Callable[[Builder, Index, Dim, Dim], Index | int]]" = {
     "reflect": _reflected,
     "replicate": _clamped,
     "circular": _periodic,

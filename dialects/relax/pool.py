@@ -1,4 +1,4 @@
-"""Pooling over sliding windows."""
+"""Max and average pooling over sliding windows, in any layout."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -9,20 +9,25 @@ from mlir import ir
 from mlir.ir import BoolAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.layouts import SPATIAL, Layout
 from relax_mlir.dialects.relax.max_pool_with_indices import MaxPoolWithIndicesOp
-from relax_mlir.dialects.relax.sliding import (
+from relax_mlir.dialects.relax.window_attributes import (
+    SlidingWindow,
+    expand_padding,
+    expand_per_axis,
+    select_by_rank,
+)
+from relax_mlir.dialects.relax.window_reduction import (
     PoolOp,
-    lowest,
+    extract_windows,
+    lowest_number,
     onnx_pool,
     pool_cases,
     pool_window,
     pooled_shape,
     reduce_windows,
-    windows_of,
 )
-from relax_mlir.dialects.relax.windows import Window, by_rank, padding_of, per_axis
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -36,18 +41,17 @@ __all__ = [
 ]
 
 
-class LaidOutPoolOp(PoolOp):
-    """Base of poolings of any layout.
+class LayoutPoolOp(PoolOp):
+    """Base of pooling in any layout.
 
     Attributes:
-        pool_size: elements of a window per spatial axis.
+        pool_size: window size per spatial axis.
         strides, dilation: one number per spatial axis.
-        padding: elements before every spatial axis, then after every one.
-        ceil_mode: whether the last window may overhang the end of an axis.
-        count_include_pad: of averages, whether padding counts as zeros; where a window
-            overhangs the padding, in ``ceil_mode``, nothing counts.
-        layout, out_layout: what the axes of data and y stand for, n batch, c channels;
-            None for the layout of data.
+        padding: padding before every spatial axis, then after every one.
+        ceil_mode: whether the last window may extend beyond the padded input.
+        count_include_pad: for averages, whether padding counts as zeros; elements beyond
+            the padding (``ceil_mode``) never count.
+        layout, out_layout: the layouts of data and y; None for the layout of data.
     Shapes, by letters of the layouts:
         data: n, c, spatial...; y: n, c, windows..., by :func:`shapes.pool_output`.
     """
@@ -76,18 +80,18 @@ class LaidOutPoolOp(PoolOp):
 
     @classmethod
     def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
-        rank, whole = cls.spatial_rank, {**cls.attribute_defaults(), **attrs}
+        rank, merged = cls.spatial_rank, {**cls.attribute_defaults(), **attrs}
         names = ("pool_size", "strides", "dilation")
         return {
-            **whole,
-            **{name: per_axis(whole[name], rank) for name in names},
-            "padding": padding_of(whole["padding"], rank),
-            "out_layout": whole["out_layout"] or whole["layout"],
+            **merged,
+            **{name: expand_per_axis(merged[name], rank) for name in names},
+            "padding": expand_padding(merged["padding"], rank),
+            "out_layout": merged["out_layout"] or merged["layout"],
         }
 
     @classmethod
     def layouts(cls, attrs: Mapping[str, Any]) -> tuple[Layout, Layout]:
-        """Those of data and y."""
+        """The layouts of data and y."""
         plain = f"NC{SPATIAL[cls.spatial_rank]}"
         out = attrs["out_layout"] or attrs["layout"]
         return Layout(attrs["layout"], plain), Layout(out, plain)
@@ -100,10 +104,10 @@ class LaidOutPoolOp(PoolOp):
         return tensors.tensor_type(out.from_plain(shape), tensors.dtype_of(data))
 
 
-class MaxPoolOp(LaidOutPoolOp):
-    """Base of maxima: the largest element of every window; padding never counts.
+class MaxPoolOp(LayoutPoolOp):
+    """Base of max pooling: the largest element of every window, without padding.
 
-    It is NaN if the window holds one.
+    NaN if the window contains NaN.
 
     Source: ONNX MaxPool-12; ``ceil_mode`` as in MaxPool-22.
     """
@@ -111,8 +115,8 @@ class MaxPoolOp(LaidOutPoolOp):
     @classmethod
     def reference(cls, data: np.ndarray, **attrs: Any) -> np.ndarray:
         layout, out = cls.layouts(attrs)
-        fill = lowest(dtypes.from_numpy(data.dtype))
-        y = windows_of(layout.array_to_plain(data), fill, attrs).max(0)
+        fill = lowest_number(dtypes.from_numpy(data.dtype))
+        y = extract_windows(layout.array_to_plain(data), fill, attrs).max(0)
         return out.array_from_plain(y)
 
     def legalize(self, b: Builder) -> Buffer:
@@ -120,19 +124,19 @@ class MaxPoolOp(LaidOutPoolOp):
         layout, out = self.layouts(attrs)
         shape, dtype = b.results[0]
         x, window = layout.buffer(b.buffer(self.data)), pool_window(attrs)
-        plain, fill = out.to_plain(shape), lowest(dtype)
+        plain, fill = out.to_plain(shape), lowest_number(dtype)
         return reduce_windows(b, x, window, plain, "max", fill, order=out.order)
 
 
 class MaxPool1dOp(MaxPoolOp, name="nn_max_pool1d"):
-    """Maxima of windows over one spatial axis."""
+    """Max pooling over one spatial axis."""
 
     spatial_rank = 1
     cases = (*pool_cases(1), Case((1, 7, 3), pool_size=(3,), layout="NWC"))
 
 
 class MaxPool2dOp(MaxPoolOp, name="nn_max_pool2d"):
-    """Maxima of windows over two spatial axes."""
+    """Max pooling over two spatial axes."""
 
     spatial_rank = 2
     cases = (
@@ -158,7 +162,7 @@ class MaxPool2dOp(MaxPoolOp, name="nn_max_pool2d"):
 
 
 class MaxPool3dOp(MaxPoolOp, name="nn_max_pool3d"):
-    """Maxima of windows over three spatial axes."""
+    """Max pooling over three spatial axes."""
 
     spatial_rank = 3
     cases = (*pool_cases(3), Case((1, 3, 4, 5, 2), pool_size=(2, 2, 3), layout="NDHWC"))
@@ -169,20 +173,20 @@ _MAX_POOLS = (MaxPool1dOp, MaxPool2dOp, MaxPool3dOp)
 
 @onnx_rule("MaxPool", since=1)
 def max_pool(node: OnnxNode) -> "ir.Value | list[ir.Value]":
-    """The largest element of every window, and where it is if that is asked for.
+    """Max pooling, with indices if the second output is used.
 
     Source: ONNX MaxPool-22.
     """
     if not any(node.wanted[1:]):
-        x, attrs = onnx_pool(node, fill=lowest(tensors.dtype_of(node.input(0))))
-        return by_rank(_MAX_POOLS, len(attrs["pool_size"]))(x, **attrs).y
-    x, attrs = onnx_pool(node)  # places are in what is not padded
+        x, attrs = onnx_pool(node, fill=lowest_number(tensors.dtype_of(node.input(0))))
+        return select_by_rank(_MAX_POOLS, len(attrs["pool_size"]))(x, **attrs).y
+    x, attrs = onnx_pool(node)  # indices are into the unpadded input
     columns = node.flag("storage_order", default=False)
     return list(MaxPoolWithIndicesOp(x, column_major=columns, **attrs).results)
 
 
-class AvgPoolOp(LaidOutPoolOp):
-    """Base of means: the mean of every window.
+class AvgPoolOp(LayoutPoolOp):
+    """Base of average pooling: the mean of every window.
 
     Source: ONNX AveragePool-19.
     """
@@ -193,7 +197,7 @@ class AvgPoolOp(LaidOutPoolOp):
         x = layout.array_to_plain(data.astype(np.float64))
         window = pool_window(attrs)
         sizes = window.counts(x.shape[2:], ceil_mode=attrs["ceil_mode"])
-        total = windows_of(x, 0.0, attrs).sum(0)
+        total = extract_windows(x, 0.0, attrs).sum(0)
         count = _counts(window, x.shape[2:], sizes, attrs["count_include_pad"])
         return out.array_from_plain(total / np.maximum(count, 1)).astype(data.dtype)
 
@@ -217,7 +221,7 @@ class AvgPoolOp(LaidOutPoolOp):
     def _count(
         self, b: Builder, x: Buffer, shape: Sequence[Dim], axes: Sequence[Index]
     ) -> "Index | int":
-        """How many elements the window at ``axes`` counts."""
+        """The number of elements that the mean of the window at ``axes`` divides by."""
         window = pool_window(self.python_attrs())
         total: Index | int = 1
         for axis in range(len(window.kernel)):
@@ -232,9 +236,14 @@ class AvgPoolOp(LaidOutPoolOp):
 
 
 def _overlap(
-    b: Builder, window: Window, axis: int, limits: tuple[int, Dim], last: Dim, at: Index
+    b: Builder,
+    window: SlidingWindow,
+    axis: int,
+    limits: tuple[int, Dim],
+    last: Dim,
+    at: Index,
 ) -> "Index | int":
-    """How many taps of window ``at``, of those up to ``last``, lie within the limits."""
+    """The number of taps of window ``at`` within ``limits``; ``last`` is the last window."""
     kernel, dilation = window.kernel[axis], window.dilations[axis]
     stride, before = window.strides[axis], window.before[axis]
     begin, end = limits
@@ -242,18 +251,18 @@ def _overlap(
     if begin <= -before and shapes.is_known_le(reach + 1, end):
         return kernel
     start = Index(Index.value_of(at * stride - before))
-    early = ((begin - start).maximum(0) + (dilation - 1)) // dilation
-    in_time = ((b.dim(end) - start).maximum(0) + (dilation - 1)) // dilation
-    return (in_time.minimum(kernel) - early).maximum(0)
+    before_begin = ((begin - start).maximum(0) + (dilation - 1)) // dilation
+    before_end = ((b.dim(end) - start).maximum(0) + (dilation - 1)) // dilation
+    return (before_end.minimum(kernel) - before_begin).maximum(0)
 
 
 def _counts(
-    window: Window,
+    window: SlidingWindow,
     sizes: Sequence[int],
     windows: Sequence[int],
     count_include_pad: bool,
 ) -> np.ndarray:
-    """How many elements every window counts."""
+    """The number of elements that the mean of every window divides by."""
     count = np.ones((), np.int64)
     for axis, size in enumerate(sizes):
         before, after = window.before[axis], window.after[axis]
@@ -265,7 +274,7 @@ def _counts(
 
 
 class AvgPool1dOp(AvgPoolOp, name="nn_avg_pool1d"):
-    """Means of windows over one spatial axis."""
+    """Average pooling over one spatial axis."""
 
     spatial_rank = 1
     counts_padding = True
@@ -277,7 +286,7 @@ class AvgPool1dOp(AvgPoolOp, name="nn_avg_pool1d"):
 
 
 class AvgPool2dOp(AvgPoolOp, name="nn_avg_pool2d"):
-    """Means of windows over two spatial axes."""
+    """Average pooling over two spatial axes."""
 
     spatial_rank = 2
     cases = (
@@ -289,7 +298,7 @@ class AvgPool2dOp(AvgPoolOp, name="nn_avg_pool2d"):
 
 
 class AvgPool3dOp(AvgPoolOp, name="nn_avg_pool3d"):
-    """Means of windows over three spatial axes."""
+    """Average pooling over three spatial axes."""
 
     spatial_rank = 3
     counts_padding = True
@@ -301,11 +310,11 @@ _AVG_POOLS = (AvgPool1dOp, AvgPool2dOp, AvgPool3dOp)
 
 @onnx_rule("AveragePool", since=1)
 def average_pool(node: OnnxNode) -> ir.Value:
-    """The mean of every window.
+    """Average pooling.
 
     Source: ONNX AveragePool-22.
     """
     x, attrs = onnx_pool(node)
     include = node.flag("count_include_pad", default=False)
-    op = by_rank(_AVG_POOLS, len(attrs["pool_size"]))
+    op = select_by_rank(_AVG_POOLS, len(attrs["pool_size"]))
     return op(x, count_include_pad=include, **attrs).y

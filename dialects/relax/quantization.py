@@ -1,4 +1,4 @@
-"""Numbers as small integers, each for a step of a scale, and back."""
+"""Quantization and dequantization with scales per tensor or per axis."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,13 @@ from mlir.ir import IntegerAttr, RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.linear_quantization import Scales, check_type
+from relax_mlir.dialects.relax.quantize_linear import (
+    QuantizationScales,
+    check_element_type,
+)
 from relax_mlir.dialects.tir import Buffer, Builder
 
 __all__ = ["DequantizeOp", "QuantizeOp"]
@@ -25,14 +28,14 @@ _STORED = (*_QUANTIZED, "int32", *_FLOATS)
 
 
 class QuantizeOp(Relax.Operation, name="quantize"):
-    """data / scale + zero_point as the nearest integer; beyond the last ones, the last.
+    """Linear quantization: round(data / scale) + zero_point, ties to even, saturated.
 
     Attributes:
-        axis: along which scale and zero_point differ; negative ones count from the end.
+        axis: the axis of per-axis scales; negative ones count from the end.
         out_dtype: an integer type of 8 or 16 bits.
     Shapes:
         data, y: any, floats of 16 or 32 bits; scale, zero_point: [k], where k is the
-        size of ``axis``, or a single number.
+        size of ``axis``, or a scalar.
     Source: ONNX QuantizeLinear-13.
     """
 
@@ -73,7 +76,7 @@ class QuantizeOp(Relax.Operation, name="quantize"):
         axis: int = -1,
         out_dtype: DType = _INT8,
     ) -> RankedTensorType:
-        check_type("out_dtype", out_dtype, _QUANTIZED)
+        check_element_type("out_dtype", out_dtype, _QUANTIZED)
         _check(data, scale, zero_point, axis, _FLOATS)
         return tensors.tensor_type(tensors.shape_of(data), out_dtype)
 
@@ -85,21 +88,21 @@ class QuantizeOp(Relax.Operation, name="quantize"):
         axis: int = -1,
         out_dtype: DType = _INT8,
     ) -> np.ndarray:
-        return Scales(axis).quantized(data, scale, zero_point, out_dtype)
+        return QuantizationScales(axis).quantized(data, scale, zero_point, out_dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        return Scales(self.axis.value).quantize(b, b.inputs)
+        return QuantizationScales(self.axis.value).quantize(b, b.inputs)
 
 
 class DequantizeOp(Relax.Operation, name="dequantize"):
-    """(data - zero_point) * scale.
+    """Linear dequantization: (data - zero_point) * scale.
 
     Attributes:
-        axis: along which scale and zero_point differ; negative ones count from the end.
-        out_dtype: the type of floats that y has, of 16 or 32 bits.
+        axis: the axis of per-axis scales; negative ones count from the end.
+        out_dtype: the float type of y, of 16 or 32 bits.
     Shapes:
         data, y: any; scale, zero_point: [k], where k is the size of ``axis``, or a
-        single number.
+        scalar.
     Source: ONNX DequantizeLinear-13.
     """
 
@@ -137,7 +140,7 @@ class DequantizeOp(Relax.Operation, name="dequantize"):
         axis: int = -1,
         out_dtype: DType = _F32,
     ) -> RankedTensorType:
-        check_type("out_dtype", out_dtype, _FLOATS)
+        check_element_type("out_dtype", out_dtype, _FLOATS)
         _check(data, scale, zero_point, axis, _STORED)
         return tensors.tensor_type(tensors.shape_of(data), out_dtype)
 
@@ -149,10 +152,10 @@ class DequantizeOp(Relax.Operation, name="dequantize"):
         axis: int = -1,
         out_dtype: DType = _F32,
     ) -> np.ndarray:
-        return Scales(axis).dequantized(data, scale, zero_point, out_dtype)
+        return QuantizationScales(axis).dequantized(data, scale, zero_point, out_dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        return Scales(self.axis.value).dequantize(b, *b.inputs)
+        return QuantizationScales(self.axis.value).dequantize(b, *b.inputs)
 
 
 def _check(
@@ -160,15 +163,15 @@ def _check(
     scale: RankedTensorType,
     zero_point: RankedTensorType,
     axis: int,
-    taken: Sequence[str],
+    supported: Sequence[str],
 ) -> None:
-    """Whether data is of a type that is taken, and there are scales of theirs for it."""
+    """Checks the types of the operands and the shapes of scale and zero_point."""
     for what, operand, allowed in (
-        ("data", data, taken),
+        ("data", data, supported),
         ("scale", scale, _FLOATS),
         ("zero_point", zero_point, _ZERO_POINTS),
     ):
-        check_type(what, tensors.dtype_of(operand), allowed)
+        check_element_type(what, tensors.dtype_of(operand), allowed)
     if data.rank:
         shapes.check_axis(axis, data.rank)
-    Scales(axis).check(data, scale, zero_point, may_broadcast=False)
+    QuantizationScales(axis).check(data, scale, zero_point, may_broadcast=False)

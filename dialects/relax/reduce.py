@@ -10,12 +10,12 @@ from mlir.ir import BoolAttr, DenseI64ArrayAttr, RankedTensorType
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.op_interface import Case, EdgeCase, OnnxNode
+from relax_mlir.dialects.relax.attribute_arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
-    require,
+    require_element_type,
     wide_type,
 )
 from relax_mlir.dialects.shapes import Dim
@@ -25,7 +25,7 @@ _F64 = dtype("float64")
 
 
 def _float_cases(low: float, high: float) -> tuple[Case, ...]:
-    """Shapes, axes and types, with inputs from a range."""
+    """Test cases of reductions on floats from a range."""
     axes = (
         ((), (), True),
         ((5,), (0,), True),
@@ -55,8 +55,8 @@ def _float_cases(low: float, high: float) -> tuple[Case, ...]:
     )
 
 
-FLOAT_CASES = _float_cases(-2.0, 2.0)
-INTEGER_CASES = (
+REDUCE_FLOAT_CASES = _float_cases(-2.0, 2.0)
+REDUCE_INTEGER_CASES = (
     Case((3, 71, "int32"), axis=(1,), low=-9, high=9),
     Case((3, 5, "int64"), axis=(0,), low=-9, high=9, keepdims=False),
     Case((3, 0, "int32"), axis=(1,)),
@@ -65,14 +65,14 @@ INTEGER_CASES = (
 
 
 class ReduceOp(Relax.Operation):
-    """Base of the reductions along several axes.
+    """Base of the reductions over several axes.
 
     Attributes:
-        axis: what is reduced, counted from either end: all axes if it is None, nothing if
-            it is empty.
-        keepdims: whether the reduced axes stay, with size 1.
+        axis: the reduced axes; negative ones count from the end; None for all axes, empty
+            for none.
+        keepdims: whether the reduced axes are kept with size 1.
     Shapes:
-        x: any shape. y: the sizes that are left, same element type.
+        x: any shape, numbers. y: without the reduced axes, same element type.
     """
 
     x: Operand[RankedTensorType]
@@ -80,15 +80,15 @@ class ReduceOp(Relax.Operation):
     axis: DenseI64ArrayAttr | None
     keepdims: BoolAttr
 
-    kind: ClassVar[str] = "add"  # how the elements are combined
-    tolerance = 1e-5  # f32 sums of up to 300 terms in another order
-    cases = (*FLOAT_CASES, *INTEGER_CASES)
+    kind: ClassVar[str] = "add"  # the combiner, see `tir.reductions`
+    tolerance = 1e-5  # f32 sums of up to 300 elements in another order
+    cases = (*REDUCE_FLOAT_CASES, *REDUCE_INTEGER_CASES)
 
     @staticmethod
     def infer(
         x: RankedTensorType, axis: Sequence[int] | None = None, keepdims: bool = False
     ) -> RankedTensorType:
-        return reduced_type(x, axis, keepdims, require("fiu", x))
+        return reduced_type(x, axis, keepdims, require_element_type("fiu", x))
 
     @staticmethod
     def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
@@ -100,22 +100,22 @@ class ReduceOp(Relax.Operation):
         rank = len(tensors.shape_of(self.operands[0]))
         return reduced_axes(self.python_attrs()["axis"], rank)
 
-    def wide(self, type_: DType) -> DType:
-        """The type that elements are combined in."""
+    def accumulator_type(self, type_: DType) -> DType:
+        """The accumulator type."""
         return wide_type(type_)
 
     def before(self, b: Builder, v: Scalar) -> Scalar:
-        """What is done to each element first; it comes in the wide type."""
+        """Applied to each element, in the accumulator type, before the reduction."""
         return v
 
     def after(self, b: Builder, total: Scalar) -> Scalar:
-        """What is done to each result; may change the type, which is changed back."""
+        """Applied to each result; it may change the type, which is then cast back."""
         return total
 
     def legalize(self, b: Builder) -> Buffer:
-        """A reduction in the wide type, and a map where something is left to do."""
+        """A reduction in the accumulator type, and an elementwise block if needed."""
         x = b.buffer(self.x)
-        wide = self.wide(x.dtype)
+        wide = self.accumulator_type(x.dtype)
         total = b.reduce(
             self.kind,
             x,
@@ -141,7 +141,7 @@ class ReduceOp(Relax.Operation):
 
 
 def reduced_axes(axis: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The axes that an attribute names, counted from the front; None names all."""
+    """The reduced axes, counted from the front; None gives all axes."""
     return shapes.normalize_axes(range(rank) if axis is None else axis, rank)
 
 
@@ -156,9 +156,9 @@ def reduced_type(
 
 
 def _onnx_axes(node: OnnxNode) -> Sequence[int]:
-    """The axes that a node names, in an attribute or, since opset 13 or 18, an input.
+    """The axes of an ONNX reduction: an attribute, or an input since opset 13 or 18.
 
-    One may be named twice, as onnxruntime takes it.
+    Repeated axes are allowed, as in onnxruntime.
     """
     every = range(len(tensors.shape_of(node.input(0))))
     given = node.optional(1)
@@ -169,7 +169,7 @@ def _onnx_axes(node: OnnxNode) -> Sequence[int]:
         if element.numpy.kind not in "iu":
             raise ValueError(f"input 1: expected integers, got {element}")
         is_known = node.constant_or_none(1) is not None
-        if not is_known and count == (len(every),) == (1,):  # 0 and -1 name one axis
+        if not is_known and count == (len(every),) == (1,):  # rank 1: 0 or -1
             return every
         axes = () if count == (0,) else node.vector(1).tolist()
     is_all = not len(axes) and not node.flag("noop_with_empty_axes", default=False)
@@ -177,20 +177,20 @@ def _onnx_axes(node: OnnxNode) -> Sequence[int]:
 
 
 def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
-    """The number of elements of a shape, as a number to compute with."""
+    """The number of elements of a shape, as a scalar of ``type_``."""
     count = b.dim(shapes.product(sizes))
     return (
         count.to_scalar(type_) if isinstance(count, Index) else b.constant(count, type_)
     )
 
 
-def number_of_point(
+def linearize_index(
     b: Builder, point: "Sequence[Index | int]", sizes: Sequence[Dim]
 ) -> Scalar:
-    """The number of a point among all of a shape, counted with the last axis fastest."""
+    """Linearises indices of a shape in row-major order, as an int64."""
     number: Index | int = 0
-    for axis, (place, size) in enumerate(zip(point, sizes, strict=True)):
-        number = place + number * b.dim(size) if axis else place
+    for axis, (index, size) in enumerate(zip(point, sizes, strict=True)):
+        number = index + number * b.dim(size) if axis else index
     type_ = dtype("int64")
     return (
         number.to_scalar(type_)
@@ -199,10 +199,10 @@ def number_of_point(
     )
 
 
-def point_of_number(
+def delinearize_index(
     b: Builder, number: Index, sizes: Sequence[Dim]
 ) -> "tuple[Index | int, ...]":
-    """The point of a shape that has a number: :func:`number_of_point` undone."""
+    """Delinearises a row-major number to indices: inverts :func:`linearize_index`."""
     point: list[Index | int] = []
     for size in reversed(sizes):
         point.insert(0, number % b.dim(size))
@@ -210,8 +210,8 @@ def point_of_number(
     return tuple(point)
 
 
-def reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    """A reference of numpy's signature, computed in wide types."""
+def wide_reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Decorator of a reference with numpy's signature: computes in wide types."""
 
     @computed_wide
     def reference(
@@ -222,21 +222,27 @@ def reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     return reference
 
 
-def sum_of(x: np.ndarray, **where: Any) -> np.ndarray:  # Any: axis and keepdims
-    """The sum in the type of the elements, where numpy would take a wider integer."""
+def sum_same_dtype(x: np.ndarray, **where: Any) -> np.ndarray:  # Any: axis and keepdims
+    """The sum in the type of the elements; numpy would widen integers."""
     return np.sum(x, dtype=x.dtype, **where)
 
 
 class SumOp(ReduceOp, name="sum", onnx=("ReduceSum", 1)):
-    """The sum of the elements; integers wrap around, an empty sum is 0."""
+    """The sum over axes; integers wrap around, an empty sum is 0.
 
-    reference = staticmethod(reduction(sum_of))
+    Source: numpy.sum; ONNX ReduceSum-13.
+    """
+
+    reference = staticmethod(wide_reduction(sum_same_dtype))
 
 
 class MeanOp(ReduceOp, name="mean", onnx=("ReduceMean", 1)):
-    """The mean of the elements; NaN of none.
+    """The mean over axes; NaN for an empty reduction.
 
-    Integers are summed in their own type and divided by truncation; 0 of none.
+    Integers are summed in their own type and divided with truncation; an empty reduction
+    gives 0.
+
+    Source: numpy.mean; ONNX ReduceMean-18.
     """
 
     @staticmethod
@@ -245,7 +251,7 @@ class MeanOp(ReduceOp, name="mean", onnx=("ReduceMean", 1)):
         x: np.ndarray, axis: Sequence[int] | None, keepdims: bool
     ) -> np.ndarray:
         axes = reduced_axes(axis, x.ndim)
-        total = sum_of(x, axis=axes, keepdims=keepdims)
+        total = sum_same_dtype(x, axis=axes, keepdims=keepdims)
         sizes = [x.shape[axis] for axis in axes]
         count = np.prod(sizes, dtype=np.int64)
         if not np.issubdtype(x.dtype, np.integer):
@@ -259,7 +265,7 @@ class MeanOp(ReduceOp, name="mean", onnx=("ReduceMean", 1)):
 
 
 def _limit(type_: np.dtype, sign: int) -> Any:  # Any: a number of that type
-    """The infinity of a type with that sign, or the last number towards it."""
+    """The infinity of the given sign, or the extreme number of an integer type."""
     found = dtypes.from_numpy(type_)
     if found.kind == "b":
         return sign > 0
@@ -268,7 +274,7 @@ def _limit(type_: np.dtype, sign: int) -> Any:  # Any: a number of that type
     return np.iinfo(type_).max if sign > 0 else np.iinfo(type_).min
 
 
-_TRUTHS = (
+_BOOLEANS = (
     Case((3, 7, "bool"), axis=(1,)),
     Case((71, 3, "bool"), axis=(0,), keepdims=False),
     Case((3, 0, "bool"), axis=(1,)),
@@ -276,61 +282,73 @@ _TRUTHS = (
 
 
 class ReduceExtremeOp(ReduceOp):
-    """Base of the largest and the smallest element, of truths too."""
+    """Base of the maximum and minimum reductions, which also support bool."""
 
-    cases = (*ReduceOp.cases, *_TRUTHS, Case((3, 9, "int8"), axis=(1,), low=-128))
+    cases = (*ReduceOp.cases, *_BOOLEANS, Case((3, 9, "int8"), axis=(1,), low=-128))
 
     @staticmethod
     def infer(
         x: RankedTensorType, axis: Sequence[int] | None = None, keepdims: bool = False
     ) -> RankedTensorType:
-        return reduced_type(x, axis, keepdims, require("fiub", x))
+        return reduced_type(x, axis, keepdims, require_element_type("fiub", x))
 
 
 class MaxOp(ReduceExtremeOp, name="max", onnx=("ReduceMax", 1)):
-    """The largest element, true if any is; the lowest number of the type for none."""
+    """The maximum over axes; for bool, any; the lowest number for an empty reduction.
+
+    Source: numpy.max; ONNX ReduceMax-20.
+    """
 
     kind = "max"
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
         return np.max(x, initial=_limit(x.dtype, -1), **where)
 
 
 class MinOp(ReduceExtremeOp, name="min", onnx=("ReduceMin", 1)):
-    """The smallest element, true if all are; the highest number of the type for none."""
+    """The minimum over axes; for bool, all; the highest number for an empty reduction.
+
+    Source: numpy.min; ONNX ReduceMin-20.
+    """
 
     kind = "min"
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
         return np.min(x, initial=_limit(x.dtype, 1), **where)
 
 
 class ProdOp(ReduceOp, name="prod", onnx=("ReduceProd", 1)):
-    """The product of the elements; integers wrap around, an empty product is 1."""
+    """The product over axes; integers wrap around, an empty product is 1.
+
+    Source: numpy.prod; ONNX ReduceProd-18.
+    """
 
     kind = "mul"
     cases = (
         *_float_cases(-1.03, 1.03),
-        *INTEGER_CASES,
-    )  # so that 300 of them do not vanish
+        *REDUCE_INTEGER_CASES,
+    )  # so that products of 300 elements do not underflow
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
         return np.prod(x, dtype=x.dtype, **where)
 
 
 class ReduceL1Op(ReduceOp, name="reduce_l1", onnx=("ReduceL1", 1)):
-    """The sum of the absolute values."""
+    """The L1 norm over axes: the sum of the absolute values.
+
+    Source: ONNX ReduceL1-18.
+    """
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
-        return sum_of(np.abs(x), **where)
+        return sum_same_dtype(np.abs(x), **where)
 
     def before(self, b: Builder, v: Scalar) -> Scalar:
         if v.dtype.kind == "u":
@@ -339,12 +357,15 @@ class ReduceL1Op(ReduceOp, name="reduce_l1", onnx=("ReduceL1", 1)):
 
 
 class ReduceL2Op(ReduceOp, name="reduce_l2", onnx=("ReduceL2", 1)):
-    """The square root of the sum of squares; of integers it is truncated."""
+    """The L2 norm over axes: the square root of the sum of squares; integers truncate.
+
+    Source: ONNX ReduceL2-18.
+    """
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
-        return np.sqrt(sum_of(x * x, **where))
+        return np.sqrt(sum_same_dtype(x * x, **where))
 
     def before(self, b: Builder, v: Scalar) -> Scalar:
         return v * v
@@ -356,12 +377,15 @@ class ReduceL2Op(ReduceOp, name="reduce_l2", onnx=("ReduceL2", 1)):
 class ReduceSumSquareOp(
     ReduceOp, name="reduce_sum_square", onnx=("ReduceSumSquare", 1)
 ):
-    """The sum of squares."""
+    """The sum of squares over axes.
+
+    Source: ONNX ReduceSumSquare-18.
+    """
 
     @staticmethod
-    @reduction
+    @wide_reduction
     def reference(x: np.ndarray, **where: Any) -> np.ndarray:
-        return sum_of(x * x, **where)
+        return sum_same_dtype(x * x, **where)
 
     def before(self, b: Builder, v: Scalar) -> Scalar:
         return v * v

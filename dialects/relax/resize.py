@@ -1,7 +1,7 @@
-"""Resizing: every element of an axis is a weighted sum of some that were there.
+"""Resizing of an axis as weighted sums, with tables of indices and weights.
 
-Which ones, and with what weights, is a table that only depends on sizes: a constant
-where they are numbers, else computed once, before the elements are touched.
+The tables depend on the sizes only: they are constants for static sizes, and are computed
+by a separate tensor program otherwise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,49 +20,53 @@ from mlir.ir import (
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.index_ranges import IndexOperand
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
+from relax_mlir.dialects.relax.gather import (
+    check_not_empty,
+    clamp_indices,
+    emit_clamped_index,
+)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
 
 __all__ = [
-    "COORDINATES",
-    "CROP",
+    "COORDINATE_MODES",
+    "CROP_AND_RESIZE",
     "ResampleOp",
     "ResizeTableOp",
-    "TableProgram",
+    "ResizeTableProgram",
     "resize_table",
     "weights_dtype",
 ]
 
 _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
-_MOST_TAPS = 1 << 20  # of a filter
+_MOST_TAPS = 1 << 20  # taps of a filter
 _SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "round")
-CROP = "tf_crop_and_resize"
-COORDINATES = (
+CROP_AND_RESIZE = "tf_crop_and_resize"
+COORDINATE_MODES = (
     "half_pixel",
     "half_pixel_symmetric",
     "pytorch_half_pixel",
     "align_corners",
     "asymmetric",
     "tf_half_pixel_for_nn",
-    CROP,
+    CROP_AND_RESIZE,
 )
 
 
 class ResampleOp(Relax.Operation, name="resample"):
-    """Weighted sums of elements along one axis.
+    """Resamples one axis: y[a, i, b] = sum over k of x[a, places[i, k], b] * weights[i, k].
 
-    A place out of range reads the nearest element.
+    Indices out of range are clamped.
 
     Attributes:
-        axis: which; negative ones count from the end.
+        axis: negative ones count from the end.
     Shapes:
-        x: [a..., n, b...]; places: [m, k], int64, k is known; weights: [m, k], floats of
-        x's type, or of f32 for f16 and bf16; y: [a..., m, b...].
+        x: [a..., n, b...], floats; places: [m, k], int64, k is static; weights: [m, k], of
+        x's type, or f32 for f16 and bf16; y: [a..., m, b...].
     """
 
     x: Operand[RankedTensorType]
@@ -80,7 +84,7 @@ class ResampleOp(Relax.Operation, name="resample"):
         Case((2, 3), (0, 2, "int64"), (0, 2), axis=1),
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
-        # A table that the importer makes, in which elements at the ends repeat.
+        # A table built by the importer; edge elements are repeated by clamping.
         "places": IndexOperand.unlimited("clamps: picks the nearest element")
     }
 
@@ -108,10 +112,10 @@ class ResampleOp(Relax.Operation, name="resample"):
     def reference(
         x: np.ndarray, places: np.ndarray, weights: np.ndarray, axis: int
     ) -> np.ndarray:
-        picked = np.moveaxis(x, axis, -1).astype(np.float64)[
-            ..., clamp(places, x.shape[axis])
+        gathered = np.moveaxis(x, axis, -1).astype(np.float64)[
+            ..., clamp_indices(places, x.shape[axis])
         ]
-        return np.moveaxis((picked * weights).sum(-1), -1, axis).astype(x.dtype)
+        return np.moveaxis((gathered * weights).sum(-1), -1, axis).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
         x, places, weights = b.inputs
@@ -119,57 +123,59 @@ class ResampleOp(Relax.Operation, name="resample"):
         axis = self.axis.value % x.rank
         taps = shapes.evaluate(places.shape[-1], {})
 
-        def term(k: "Index | int", *axes: Index) -> Scalar:
-            place = clamped(b, places[axes[axis], k], x.shape[axis])
-            value = x[(*axes[:axis], place, *axes[axis + 1 :])]
-            return b.wide(value) * weights[axes[axis], k]
+        def weighted(k: "Index | int", *axes: Index) -> Scalar:
+            position = emit_clamped_index(b, places[axes[axis], k], x.shape[axis])
+            value = x[(*axes[:axis], position, *axes[axis + 1 :])]
+            return b.widen(value) * weights[axes[axis], k]
 
         def unrolled(*axes: Index) -> Scalar:
-            total = term(0, *axes)
+            total = weighted(0, *axes)
             for k in range(1, taps):
-                total = total + term(k, *axes)
+                total = total + weighted(k, *axes)
             return b.cast(total, dtype)
 
         if 1 <= taps <= 4:
             return b.compute(shape, unrolled, dtype, "resample")
         return b.reduce_over(
-            "add", shape, [taps], lambda *p: term(p[-1], *p[:-1]), dtype, "resample"
+            "add", shape, [taps], lambda *p: weighted(p[-1], *p[:-1]), dtype, "resample"
         )
 
 
 def weights_dtype(dtype: DType) -> DType:
-    """The type in which elements of ``dtype`` are weighted.
+    """The type of the weights for elements of ``dtype``: f32 for f16 and bf16.
 
     Raises:
-        ValueError: they are not floats.
+        ValueError: ``dtype`` is not a float type.
     """
     if not dtype.is_float:
         raise ValueError(f"expected floats, got {dtype}")
-    return Builder.sum_dtype(dtype)
+    return Builder.accumulator_dtype(dtype)
 
 
 class ResizeTableOp(Relax.Operation, name="resize_table"):
-    """Which elements of one axis a resized one is made of, and with what weights.
+    """The interpolation table of a resized axis: source indices and weights per element.
 
-    Element i of the resized axis lies at a coordinate of the old one. ``nearest`` takes
-    the element that the coordinate is rounded to; ``linear`` and ``cubic`` weight the
-    2 or 4 around it by a triangle or by Keys' cubic convolution.
+    Element i of the output axis maps to a coordinate of the input axis. ``nearest`` rounds
+    the coordinate to an element; ``linear`` and ``cubic`` weight the 2 or 4 elements around
+    it by a triangle filter or Keys' cubic convolution.
 
     Attributes:
-        axis: of x; size: its new size, ``#relax.shape<["10"]>``.
-        scale: elements of the new axis for one of the old; 0 for the ratio of the sizes.
+        axis: the axis of x; negative ones count from the end.
+        size: the output size, ``#relax.shape<["10"]>``.
+        scale: output size divided by input size; 0 for the ratio of the actual sizes.
         mode: ``nearest``, ``linear`` or ``cubic``.
-        coordinates: the map of coordinates, by its name in ONNX.
-        rounding: of ``nearest``: ``round_prefer_floor``, ``round_prefer_ceil``, ``round``
-            to even numbers, ``floor`` or ``ceil``.
-        cubic_a: the parameter of the cubic.
-        exclude_outside: elements outside get no weight, the others share it; else the
-            last element stands for them.
-        antialias: where the axis shrinks, stretch the filter to see all elements.
-        roi: begin and end of the part to resize, from 0 to 1, for
-            ``tf_crop_and_resize``; the places of what lies outside the axis are then -1.
+        coordinates: the map from output to input coordinates, ONNX's
+            ``coordinate_transformation_mode``.
+        rounding: for ``nearest``: ``round_prefer_floor``, ``round_prefer_ceil``, ``round``
+            (ties to even), ``floor`` or ``ceil``.
+        cubic_a: the coefficient of the cubic kernel.
+        exclude_outside: whether elements outside of the axis get weight 0 and the others are
+            renormalised; otherwise the edge element is repeated.
+        antialias: whether the filter is stretched when the axis shrinks.
+        roi: begin and end of the region to resize, from 0 to 1, for
+            ``tf_crop_and_resize``; indices outside of the axis are then -1.
     Shapes:
-        x: read for its shape alone; places: [size, k], int64; weights: [size, k].
+        x: any, its elements are not read; places: [size, k], int64; weights: [size, k].
     Source: ONNX Resize-19; Keys, Cubic convolution interpolation, 1981.
     """
 
@@ -190,7 +196,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
     cases = (
         *(
             Case((5,), axis=0, size=(8,), mode="linear", coordinates=c)
-            for c in COORDINATES
+            for c in COORDINATE_MODES
         ),
         *(
             Case((9,), axis=0, size=(4,), mode="nearest", rounding=r)
@@ -198,7 +204,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         ),
         *(
             Case((2, 3), axis=1, size=(1,), mode="linear", coordinates=c)
-            for c in COORDINATES
+            for c in COORDINATE_MODES
         ),
         Case((2, 6), axis=-1, size=(9,), mode="cubic"),
         Case(
@@ -216,7 +222,14 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         ),
         Case((4,), axis=0, size=(2,), scale=0.6, coordinates="half_pixel_symmetric"),
         *(
-            Case((5,), axis=0, size=(6,), mode=m, coordinates=CROP, roi=(0.4, 1.2))
+            Case(
+                (5,),
+                axis=0,
+                size=(6,),
+                mode=m,
+                coordinates=CROP_AND_RESIZE,
+                roi=(0.4, 1.2),
+            )
             for m in _SUPPORT
         ),
         Case((3, "float64"), axis=0, size=(0,), mode="linear"),
@@ -237,15 +250,15 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         roi: Sequence[float] = (0.0, 1.0),
     ) -> tuple[RankedTensorType, RankedTensorType]:
         axis = shapes.check_axis(axis, x.rank)
-        shapes.require_sizes(size)
+        shapes.require_nonnegative(size)
         check_not_empty(tensors.shape_of(x)[axis], size)
         _check_name("mode", mode, tuple(_SUPPORT))
-        _check_name("coordinates", coordinates, COORDINATES)
+        _check_name("coordinates", coordinates, COORDINATE_MODES)
         _check_name("rounding", rounding, _ROUNDINGS)
         if antialias and not scale:
             raise ValueError(
-                "antialias: expected a scale that is known, which the filter's length "
-                "needs, got 0"
+                "antialias: expected a known scale, which determines the length of the "
+                "filter, got 0"
             )
         shape = (*size, len(_offsets(mode, scale if antialias else 1.0)))
         dtype = tensors.dtype_of(x)
@@ -262,7 +275,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         attrs = self.python_attrs()
         shape, dtype = b.results[1]
         old = b.inputs[0].shape[attrs["axis"]]
-        return TableProgram(b, attrs, (old, shape[0]), dtype).emit()
+        return ResizeTableProgram(b, attrs, (old, shape[0]), dtype).emit()
 
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
@@ -271,7 +284,7 @@ def _check_name(what: str, name: str, known: Sequence[str]) -> None:
 
 
 def _offsets(mode: str, scale: float) -> range:
-    """The taps of a filter, counted from the element at or before the coordinate."""
+    """Offsets of the filter taps from the element at or before the coordinate."""
     if mode == "nearest":
         return range(1)
     reach = _SUPPORT[mode] / min(scale, 1.0)
@@ -287,7 +300,7 @@ def _offsets(mode: str, scale: float) -> range:
 def resize_table(
     old: int, new: int, dtype: DType, **attrs: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The table from ``old`` to ``new`` elements; ``attrs`` as of the operation."""
+    """The table from ``old`` to ``new`` elements in numpy; attributes of ResizeTableOp."""
     attrs = {**ResizeTableOp.attribute_defaults(), **attrs}
     scale = attrs["scale"] or new / max(old, 1)
     i = np.arange(new, dtype=np.float64)
@@ -295,24 +308,24 @@ def resize_table(
     at = np.zeros(new) + _coordinates(i, float(old), new, (scale, length), attrs)
     filter_scale = min(scale, 1.0) if attrs["antialias"] else 1.0
     offsets = np.array(_offsets(attrs["mode"], filter_scale))
-    places = _ROUND[attrs["rounding"]](at, _numpy_function)[:, None]
+    indices = _ROUND[attrs["rounding"]](at, _numpy_function)[:, None]
     weights = np.ones((new, 1))
     if attrs["mode"] != "nearest":
-        places = np.floor(at)[:, None] + offsets
-        distances = np.abs(places - at[:, None]) * filter_scale
+        indices = np.floor(at)[:, None] + offsets
+        distances = np.abs(indices - at[:, None]) * filter_scale
         weights = _FILTERS[attrs["mode"]](distances, attrs["cubic_a"], np.where)
         if attrs["exclude_outside"]:
-            weights = np.where((places >= 0) & (places < old), weights, 0.0)
+            weights = np.where((indices >= 0) & (indices < old), weights, 0.0)
         weights = weights / weights.sum(1, keepdims=True)
-    places = places.clip(0, max(0, old - 1)).astype(np.int64)
-    if attrs["coordinates"] == CROP:
-        places[~((at >= 0) & (at <= old - 1))] = -1
-    return places, weights.astype(
+    indices = indices.clip(0, max(0, old - 1)).astype(np.int64)
+    if attrs["coordinates"] == CROP_AND_RESIZE:
+        indices[~((at >= 0) & (at <= old - 1))] = -1
+    return indices, weights.astype(
         weights_dtype(dtype).numpy if dtype.is_float else "f4"
     )
 
 
-# What follows is written for arrays and for scalars of tensor programs alike.
+# The following works on numpy arrays and on scalars of tensor programs alike.
 
 Number = Any  # a float, an array of f64, or a Scalar of f64
 
@@ -336,16 +349,17 @@ def _coordinates(
     scaling: tuple[Number, Number],
     attrs: dict[str, Any],
 ) -> Number:
-    """Where element ``i`` of the new axis lies on the old one.
+    """The input coordinate of output element ``i``.
 
     Args:
-        i: which; old, new: elements of the axes.
-        scaling: the scale, and the resized length, which is ``scale * old`` where a scale
-            was given, so it need not be whole.
-        attrs: of the operation.
+        i: index of the output element.
+        old, new: the input and output sizes.
+        scaling: the scale and the output length; the length is the possibly fractional
+            ``scale * old`` if a scale is given.
+        attrs: attributes of the operation.
 
     Source: ONNX Resize-19, ``coordinate_transformation_mode``, and its tests, in which
-        the length that aligns corners need not be whole.
+        the length for aligned corners may be fractional.
     """
     mode, (scale, length) = attrs["coordinates"], scaling
     half = (i + 0.5) / scale - 0.5
@@ -359,7 +373,7 @@ def _coordinates(
         return (old - new * old / length) / 2 + half
     if mode == "align_corners":
         return _unless_one(length, 0.0, lambda: i * (old - 1) / (length - 1))
-    if mode == CROP:
+    if mode == CROP_AND_RESIZE:
         begin, end = attrs["roi"]
         span = (end - begin) * (old - 1)
         return _unless_one(
@@ -369,7 +383,7 @@ def _coordinates(
 
 
 def _unless_one(length: Number, alone: Number, other: Callable[[], Number]) -> Number:
-    """``other()``, but ``alone`` where ``length`` is 1."""
+    """``alone`` if ``length`` is 1, else ``other()``."""
     if not isinstance(length, Scalar):
         return alone if length == 1 else other()
     value = other()
@@ -390,14 +404,14 @@ def _cubic(x: Number, a: float, where: Callable[..., Number]) -> Number:
 _FILTERS = {"linear": _triangle, "cubic": _cubic}
 
 
-class TableProgram:
-    """Writes the tables of one axis.
+class ResizeTableProgram:
+    """Emits the interpolation table of one axis.
 
     Args:
-        b: writes them.
-        attrs: of a :class:`ResizeTableOp`, all of them.
-        sizes: of the axis, before and after.
-        dtype: of the weights.
+        b: the builder.
+        attrs: all attributes of a :class:`ResizeTableOp`.
+        sizes: the input and output sizes of the axis.
+        dtype: the type of the weights.
     """
 
     def __init__(
@@ -412,8 +426,8 @@ class TableProgram:
         self.shape = (new, len(self.offsets))
 
     def emit(self) -> tuple[Buffer, Buffer]:
-        places = self.b.compute(self.shape, self.place, _INT64, "places")
-        return places, self.b.compute(self.shape, self.weight, self.dtype, "weights")
+        indices = self.b.compute(self.shape, self.source_index, _INT64, "places")
+        return indices, self.b.compute(self.shape, self.weight, self.dtype, "weights")
 
     def number(self, dim: Dim) -> Number:
         size = self.b.dim(dim)
@@ -427,21 +441,21 @@ class TableProgram:
         return at if isinstance(at, Scalar) else self.b.constant(at, _F64)
 
     def element(self, at: Scalar, k: "Index | int") -> Scalar:
-        """The ``k``-th element of the filter at a coordinate; it may lie outside."""
+        """The position of filter tap ``k`` at a coordinate, possibly outside of the axis."""
         if self.attrs["mode"] == "nearest":
             return _ROUND[self.attrs["rounding"]](at, self.b.math)
         tap = k.to_scalar(_F64) if isinstance(k, Index) else float(k)
         return self.b.math("floor", at) + tap + float(self.offsets[0])
 
-    def place(self, i: Index, k: Index) -> Scalar:
+    def source_index(self, i: Index, k: Index) -> Scalar:
         b, at = self.b, self.coordinate(i)
         element = Index.from_scalar(b.cast(self.element(at, k), _INT64))
         last = b.dim(self.old - 1)
-        place = element.minimum(last).maximum(0).to_scalar(_INT64)
-        if self.attrs["coordinates"] != CROP:
-            return place
+        clamped_index = element.minimum(last).maximum(0).to_scalar(_INT64)
+        if self.attrs["coordinates"] != CROP_AND_RESIZE:
+            return clamped_index
         inside = (at >= 0.0) & (at <= self.number(self.old - 1))
-        return b.select(inside, place, b.constant(-1, _INT64))
+        return b.select(inside, clamped_index, b.constant(-1, _INT64))
 
     def weight(self, i: Index, k: Index) -> Scalar:
         if self.attrs["mode"] == "nearest":
@@ -453,7 +467,7 @@ class TableProgram:
         return self.b.cast(self.filtered(at, k) / total, self.dtype)
 
     def filtered(self, at: Scalar, k: "Index | int") -> Scalar:
-        """The weight of the ``k``-th element, before all are made to add up to 1."""
+        """The weight of filter tap ``k`` before normalisation."""
         b, element = self.b, self.element(at, k)
         distance = b.math("absf", element - at) * self.filter_scale
         weight = _FILTERS[self.attrs["mode"]](distance, self.attrs["cubic_a"], b.select)

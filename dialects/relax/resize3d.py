@@ -1,4 +1,4 @@
-"""Volumes resized."""
+"""Resizing of volumes (NCDHW)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from mlir.ir import (
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.layouts import Layout
 from relax_mlir.dialects.shapes import Dim
@@ -24,15 +24,17 @@ __all__ = ["Resize3dOp"]
 
 
 class Resize3dOp(Relax.Operation, name="image_resize3d"):
-    """Volumes of another size; see ``image.resize2d`` for the attributes.
+    """Volumes resampled to another size; the 3-D version of ``image.resize2d``.
 
     Attributes:
-        size: the new depth, height and width.
-        roi: the part to resize: where it starts along d, h and w, and where it ends.
-        layout: what the axes stand for, n batch, c channels, d, h and w.
+        size: the output depth, height and width.
+        roi: the region to resize: begins along d, h and w, then ends.
+        layout: the layout of data and y, a permutation of NCDHW.
         method, coordinate_transformation_mode, rounding_method, cubic_alpha,
-        cubic_exclude, extrapolation_value: as there.
+            cubic_exclude, extrapolation_value: as in ``image.resize2d``.
         out_dtype: the element type of y; None for that of data.
+    Shapes, in NCDHW order:
+        data: [n, c, d, h, w]; y: [n, c, *size].
     Source: ONNX Resize-19.
     """
 
@@ -80,7 +82,7 @@ class Resize3dOp(Relax.Operation, name="image_resize3d"):
     ) -> RankedTensorType:
         if len(size) != 3:
             raise ValueError(f"size: expected depth, height and width, got {len(size)}")
-        shapes.require_sizes(size)
+        shapes.require_nonnegative(size)
         order = Layout(layout, "NCDHW")
         n, c, *_ = order.to_plain(tensors.shape_of(data))
         dtype = tensors.dtype_of(data) if out_dtype is None else out_dtype

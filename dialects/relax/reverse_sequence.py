@@ -1,4 +1,4 @@
-"""Sequences backwards, each up to a length of its own."""
+"""Reversal of variable-length sequences."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -8,8 +8,8 @@ from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.index_ranges import IndexOperand, lengths_along
+from relax_mlir.dialects.index_ranges import IndexOperand, length_range
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -17,13 +17,13 @@ __all__ = ["ReverseSequenceOp"]
 
 
 class ReverseSequenceOp(Relax.Operation, name="reverse_sequence"):
-    """The first elements along an axis backwards, as many as each sequence is long.
+    """Reverses the first ``seq_lengths[i]`` elements of sequence i along an axis.
 
     A length beyond the axis reverses all of it; one of 1 or less, nothing.
 
     Attributes:
-        seq_axis: along which the sequences are; negative ones count from the end.
-        batch_axis: along which there is one sequence after the other.
+        seq_axis: the axis of time; negative ones count from the end.
+        batch_axis: the axis of sequences; negative ones count from the end.
     Shapes:
         data, y: any; seq_lengths: [size of batch_axis], int32 or int64.
     Source: ONNX ReverseSequence-10.
@@ -42,7 +42,7 @@ class ReverseSequenceOp(Relax.Operation, name="reverse_sequence"):
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
         "seq_lengths": IndexOperand(
-            lambda data, lengths, seq_axis, batch_axis: lengths_along(data, seq_axis),
+            lambda data, lengths, seq_axis, batch_axis: length_range(data, seq_axis),
             "clamps: counts as the nearest length",
         )
     }
@@ -72,8 +72,8 @@ class ReverseSequenceOp(Relax.Operation, name="reverse_sequence"):
         batch_axis: int = 0,
     ) -> np.ndarray:
         y = data.copy()
-        turned = np.moveaxis(y, (batch_axis, seq_axis), (0, 1))
-        for sequence, length in zip(turned, seq_lengths.clip(0), strict=True):
+        sequences = np.moveaxis(y, (batch_axis, seq_axis), (0, 1))
+        for sequence, length in zip(sequences, seq_lengths.clip(0), strict=True):
             sequence[:length] = sequence[:length][::-1].copy()
         return y
 
@@ -86,9 +86,9 @@ class ReverseSequenceOp(Relax.Operation, name="reverse_sequence"):
         def body(*point: Index) -> Scalar:
             size = Index(Index.value_of(b.dim(shape[along]))).to_scalar(int64)
             length = b.cast(lengths[point[batch]], int64).minimum(size)
-            place = point[along].to_scalar(int64)
-            place = b.select(place < length, length - 1 - place, place)
-            source = Index.from_scalar(place)
+            position = point[along].to_scalar(int64)
+            position = b.select(position < length, length - 1 - position, position)
+            source = Index.from_scalar(position)
             return data[(*point[:along], source, *point[along + 1 :])]
 
         return b.compute(shape, body, out, "reverse_sequence")

@@ -1,4 +1,4 @@
-"""Random choices, of given random numbers."""
+"""Sampling from categorical distributions, given uniform random numbers."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,11 +9,15 @@ from mlir.ir import RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, IndexCase
-from relax_mlir.dialects.index_ranges import IndexOperand, along_axis
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.index_ranges import IndexOperand, axis_range
+from relax_mlir.dialects.op_interface import Case, IndexCase
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
+from relax_mlir.dialects.relax.gather import (
+    check_not_empty,
+    clamp_indices,
+    emit_clamped_index,
+)
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["MultinomialFromUniformOp"]
@@ -22,17 +26,17 @@ _INT64 = dtypes.dtype("int64")
 
 
 class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform"):
-    """For every random number, the column at which a row of probabilities exceeds it.
+    """Samples of categorical distributions by inversion of the cumulative distribution.
 
-    The columns of a row are summed from the left; the first sum that is above the number
-    says which column was chosen, and the last column is chosen where none is.
+    The sample is the first column whose cumulative probability (in f32) exceeds the uniform
+    random number, or the last column if none does.
 
     Attributes:
-        dtype: the integer type of the columns.
+        dtype: the integer type of y.
     Shapes:
         prob: [batch, columns], floats; uniform_sample: [n, 1], floats from 0 to 1;
-        sample_indices: [n, 1], integers, the row of prob for every number, negative ones
-        from the end; y: [n, 1].
+        sample_indices: [n, 1], integers, the row of prob for every sample, where negative
+        ones count from the end; y: [n, 1], column numbers.
     """
 
     prob: Operand[RankedTensorType]
@@ -57,7 +61,7 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
         "sample_indices": IndexOperand(
-            lambda prob, sample, indices, dtype: along_axis(prob, 0),
+            lambda prob, sample, indices, dtype: axis_range(prob, 0),
             "clamps: picks the nearest row",
         )
     }
@@ -90,7 +94,7 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         sample_indices: np.ndarray,
         dtype: DType = _INT64,
     ) -> np.ndarray:
-        rows = clamp(sample_indices[:, 0], len(prob))
+        rows = clamp_indices(sample_indices[:, 0], len(prob))
         sums = np.cumsum(prob, axis=1, dtype=np.float32)[rows]
         above = sums > uniform_sample
         last = prob.shape[1] - 1
@@ -109,7 +113,7 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         sums = b.reduce_over("add", prob.shape, [columns], weight, wide, "sums")
 
         def is_passed(i: Index, j: Index, k: Index) -> Scalar:
-            row = clamped(b, rows[i, j], prob.shape[0])
+            row = emit_clamped_index(b, rows[i, j], prob.shape[0])
             is_below = sums[row, k] <= b.cast(uniform[i, j], wide)
             is_passed = is_below & (k + 1 < b.dim(columns))
             return b.select(is_passed, b.constant(1, out), b.constant(0, out))
@@ -118,7 +122,11 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
 
 
 def _check_operand(name: str, operand: RankedTensorType) -> None:
-    """Whether an operand is a matrix of floats, or of integers if it says rows."""
+    """Checks that an operand is a matrix of floats, or of integers for row indices.
+
+    Raises:
+        ValueError: the rank or the element type is another one.
+    """
     if operand.rank != 2:
         raise ValueError(f"{name}: expected rank 2, got {operand.rank}")
     found, wants_integers = tensors.dtype_of(operand), name == "sample_indices"

@@ -1,4 +1,4 @@
-"""Elements written to places that are data."""
+"""Scatter: updates of tensors at data-dependent indices."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
@@ -9,22 +9,22 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case, IndexCase, OnnxNode, onnx_rule
-from relax_mlir.dialects.index_ranges import IndexOperand, along_axis
+from relax_mlir.dialects.index_ranges import IndexOperand, axis_range
+from relax_mlir.dialects.op_interface import Case, IndexCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.indexing import (
+from relax_mlir.dialects.relax.gather import (
+    check_index_extents,
     check_indices,
     check_not_empty,
-    check_reach,
-    grid,
-    known_depth,
-    need_depth,
-    vector_range,
-    wrap,
-    wrapped,
+    emit_wrapped_index,
+    index_depth,
+    index_grid,
+    index_vector_range,
+    require_static_depth,
+    wrap_indices,
 )
-from relax_mlir.dialects.relax.number_attributes import NumbersOp
-from relax_mlir.dialects.relax.padding import is_within
+from relax_mlir.dialects.relax.padding import indices_in_range
+from relax_mlir.dialects.relax.scalar_attributes import ScalarAttributesOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -43,17 +43,18 @@ _COMBINE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
 
 
 class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
-    """A copy of data with updates, each at its own place but for one axis.
+    """A copy of data with y[.., indices[p], ..] combined with updates[p] along one axis.
 
-    Updates are applied in row-major order. Negative indices count from the end; an
-    update whose index is out of range is dropped.
+    The other indices are those of the update. Updates are applied in row-major order.
+    Negative indices count from the end; updates with an out-of-range index are dropped.
 
     Attributes:
-        axis: which the indices are for; negative ones count from the end.
-        reduction: how an update meets what is there: ``update`` (replaces it),
+        axis: the axis of the indices; negative ones count from the end.
+        reduction: the combiner of the old element and the update: ``update`` (replaces),
             ``add``, ``mul``, ``mean`` of the two, ``max`` or ``min``.
     Shapes:
-        data, y: any; indices, updates: the same rank, no longer than data but along ``axis``.
+        data, y: any; indices, updates: one shape of the rank of data, with sizes at most
+        those of data except along ``axis``.
     Source: ONNX ScatterElements-18, where an index out of range is an error.
     """
 
@@ -83,7 +84,7 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
         "indices": IndexOperand(
-            lambda data, indices, updates, axis, reduction: along_axis(data, axis),
+            lambda data, indices, updates, axis, reduction: axis_range(data, axis),
             "drops the update",
         )
     }
@@ -97,11 +98,11 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         reduction: str = "update",
     ) -> RankedTensorType:
         _check_updates(data, indices, updates, reduction)
-        shape, picked = tensors.shape_of(data), tensors.shape_of(indices)
+        shape, index_shape = tensors.shape_of(data), tensors.shape_of(indices)
         axis = shapes.check_axis(axis, data.rank)
-        check_reach(shape, picked, axis)
-        check_not_empty(shape[axis], picked)
-        _check_shape(updates, picked)
+        check_index_extents(shape, index_shape, axis)
+        check_not_empty(shape[axis], index_shape)
+        _check_shape(updates, index_shape)
         return data
 
     @staticmethod
@@ -112,20 +113,20 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         axis: int = 0,
         reduction: str = "update",
     ) -> np.ndarray:
-        places = grid(indices.shape)
-        places[axis] = wrap(indices, data.shape[axis])
-        return _scattered(data, places, updates, reduction)
+        targets = index_grid(indices.shape)
+        targets[axis] = wrap_indices(indices, data.shape[axis])
+        return _scattered(data, targets, updates, reduction)
 
     def legalize(self, b: Builder) -> Buffer:
         data, indices, _ = b.inputs
         axis = self.axis.value % data.rank
 
-        def place(axes: Sequence[Index]) -> list[Index]:
+        def target(axes: Sequence[Index]) -> list[Index]:
             where = list(axes)
-            where[axis] = wrapped(b, indices[tuple(axes)], data.shape[axis])
+            where[axis] = emit_wrapped_index(b, indices[tuple(axes)], data.shape[axis])
             return where
 
-        return _scatter(b, place, [axis], self.reduction.value)
+        return _scatter(b, target, [axis], self.reduction.value)
 
     @staticmethod
     @onnx_rule("ScatterElements", since=11)
@@ -141,10 +142,10 @@ onnx_rule("Scatter", since=9)(ScatterElementsOp.from_onnx)
 
 
 def _onnx_reduction(node: OnnxNode) -> str:
-    """The reduction of a node, by our name.
+    """Converts the ONNX attribute ``reduction``.
 
     Raises:
-        ValueError: the opset does not have it.
+        ValueError: the opset does not have this reduction.
     """
     reduction = node.attr("reduction", "none")
     known = ["none", *(["add", "mul"] if node.opset >= 16 else [])]
@@ -157,16 +158,16 @@ def _onnx_reduction(node: OnnxNode) -> str:
 
 
 class ScatterNdOp(Relax.Operation, name="scatter_nd"):
-    """A copy of data with slices updated, at places given by vectors of indices.
+    """A copy of data with slices y[indices[p, :]] combined with updates[p].
 
-    Updates are applied in row-major order. Negative indices count from the end; an
-    update with an index out of range is dropped.
+    Updates are applied in row-major order. Negative indices count from the end; updates
+    with an out-of-range index are dropped.
 
     Attributes:
-        reduction: how an update meets what is there: ``update`` (replaces it),
+        reduction: the combiner of the old element and the update: ``update`` (replaces),
             ``add``, ``mul``, ``mean`` of the two, ``max`` or ``min``.
     Shapes:
-        data, y: [n1..nk, s...]; indices: [i..., k], integers, k is known;
+        data, y: [n1..nk, s...]; indices: [i..., k], integers, k is static;
         updates: [i..., s...].
     Source: ONNX ScatterND-18, where an index out of range is an error.
     """
@@ -195,7 +196,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
     )
     index_operands: ClassVar[Mapping[str, IndexOperand]] = {
         "indices": IndexOperand(
-            lambda data, indices, updates, reduction: vector_range(data, indices),
+            lambda data, indices, updates, reduction: index_vector_range(data, indices),
             "drops the update",
         )
     }
@@ -209,11 +210,11 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
     ) -> RankedTensorType:
         _check_updates(data, indices, updates, reduction)
         shape = tensors.shape_of(data)
-        depth = known_depth(shape, tensors.shape_of(indices))
-        *picked, _ = tensors.shape_of(indices)
+        depth = index_depth(shape, tensors.shape_of(indices))
+        *points, _ = tensors.shape_of(indices)
         for size in shape[:depth]:
-            check_not_empty(size, (*picked, *shape[depth:]))
-        _check_shape(updates, (*picked, *shape[depth:]))
+            check_not_empty(size, (*points, *shape[depth:]))
+        _check_shape(updates, (*points, *shape[depth:]))
         return data
 
     @staticmethod
@@ -225,48 +226,48 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
     ) -> np.ndarray:
         depth = indices.shape[-1]
         outer = indices.ndim - 1
-        places = [
-            wrap(indices[..., k], data.shape[k]).reshape(
+        targets = [
+            wrap_indices(indices[..., k], data.shape[k]).reshape(
                 *indices.shape[:-1], *[1] * (data.ndim - depth)
             )
             for k in range(depth)
         ]
-        inner = grid(updates.shape)[outer:]
-        places = [np.broadcast_to(place, updates.shape) for place in places]
-        return _scattered(data, [*places, *inner], updates, reduction)
+        inner = index_grid(updates.shape)[outer:]
+        targets = [np.broadcast_to(target, updates.shape) for target in targets]
+        return _scattered(data, [*targets, *inner], updates, reduction)
 
     def legalize(self, b: Builder) -> Buffer:
         data, indices, _ = b.inputs
-        outer, depth = indices.rank - 1, known_depth(data.shape, indices.shape)
+        outer, depth = indices.rank - 1, index_depth(data.shape, indices.shape)
 
-        def place(axes: Sequence[Index]) -> list[Index]:
-            picked = [
-                wrapped(b, indices[(*axes[:outer], k)], data.shape[k])
+        def target(axes: Sequence[Index]) -> list[Index]:
+            leading = [
+                emit_wrapped_index(b, indices[(*axes[:outer], k)], data.shape[k])
                 for k in range(depth)
             ]
-            return [*picked, *axes[outer:]]
+            return [*leading, *axes[outer:]]
 
-        return _scatter(b, place, range(depth), self.reduction.value)
+        return _scatter(b, target, range(depth), self.reduction.value)
 
     @staticmethod
     @onnx_rule("ScatterND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         operands = (node.input(i) for i in range(3))
-        need_depth(node)
+        require_static_depth(node)
         return ScatterNdOp(*operands, reduction=_onnx_reduction(node)).y
 
 
-class SliceScatterOp(NumbersOp, name="slice_scatter"):
-    """A copy of a tensor, a slice of which along one axis is replaced.
+class SliceScatterOp(ScalarAttributesOp, name="slice_scatter"):
+    """A copy of a tensor with the slice ``start:end:step`` along one axis replaced.
 
     Attributes:
-        start, end: the places from which on and before which it lies, in range; may be
-            symbolic.
-        step: from one place to the next, 1 or more.
-        axis: which; negative ones count from the end.
+        start, end: bounds of the slice, in range; may be symbolic.
+        step: the step, 1 or more.
+        axis: negative ones count from the end.
     Shapes:
-        input_tensor, y: [a..., n, b...]; src: [a..., m, b...], where m is the number of
-        places.
+        input_tensor, y: [a..., n, b...]; src: [a..., m, b...], with m =
+        max(0, ceil((end - start) / step)).
+    Source: PyTorch slice_scatter.
     """
 
     input_tensor: Operand[RankedTensorType]
@@ -327,18 +328,18 @@ class SliceScatterOp(NumbersOp, name="slice_scatter"):
         data, src = b.inputs
         attrs = self.python_attrs()
         axis, step = attrs["axis"] % data.rank, attrs["step"]
-        start = b.dim(b.local(attrs["start"]))
+        start = b.dim(b.local_dim(attrs["start"]))
         count = src.shape[axis]
 
         def body(*axes: Index) -> Scalar:
-            place = axes[axis] - start
-            near = place.maximum(0)
+            offset = axes[axis] - start
+            near = offset.maximum(0)
             source = (near // step).minimum(b.dim(count - 1)).maximum(0)
-            is_hit = (place >= 0) & (near // step < b.dim(count))
+            is_in_slice = (offset >= 0) & (near // step < b.dim(count))
             if step > 1:
-                is_hit = is_hit & Index(Index.value_of(near % step)).equal(0)
-            return b.guarded(
-                is_hit,
+                is_in_slice = is_in_slice & Index(Index.value_of(near % step)).equal(0)
+            return b.read_if(
+                is_in_slice,
                 lambda: src[(*axes[:axis], source, *axes[axis + 1 :])],
                 data[axes],
             )
@@ -374,22 +375,24 @@ def _check_shape(updates: RankedTensorType, expected: Sequence[Dim]) -> None:
 
 
 def _mean(old: np.generic, new: np.generic) -> np.generic:
-    """The mean of two numbers; of integers it is rounded towards 0."""
+    """The mean of two numbers; integers are rounded towards 0."""
     total = np.add(old, new)
     is_integer = np.issubdtype(total.dtype, np.integer)
     return np.trunc(total / 2).astype(total.dtype) if is_integer else total / 2
 
 
 def _scattered(
-    data: np.ndarray, places: Sequence[np.ndarray], updates: np.ndarray, reduction: str
+    data: np.ndarray,
+    targets: Sequence[np.ndarray],
+    updates: np.ndarray,
+    reduction: str,
 ) -> np.ndarray:
-    """A copy of ``data`` with the updates that are in range applied."""
+    """The numpy reference: a copy of ``data`` with the in-range updates applied."""
     y = data.copy()
-    limits = zip(places, data.shape, strict=True)
     inside = np.ones(updates.shape, bool)
-    for place, size in limits:
-        inside &= (place >= 0) & (place < size)
-    where = tuple(place[inside] for place in places)
+    for target, size in zip(targets, data.shape, strict=True):
+        inside &= (target >= 0) & (target < size)
+    where = tuple(target[inside] for target in targets)
     if reduction in ("update", "mean"):
         pairs = zip(zip(*where, strict=True), updates[inside], strict=True)
         for point, update in pairs:
@@ -401,21 +404,21 @@ def _scattered(
 
 def _scatter(
     b: Builder,
-    place: Callable[[Sequence[Index]], list[Index]],
+    target: Callable[[Sequence[Index]], list[Index]],
     checked: Sequence[int],
     reduction: str,
 ) -> Buffer:
-    """Copy data, then combine every update with the element at its place.
+    """Copies data, then combines every update with the element at its target index.
 
-    The axes reduce, so that updates of one element stay in order. An update that is out
-    of range stores what is there, at the nearest place.
+    The axes are reduce axes, so that updates of one element stay in order. An out-of-range
+    update stores the unchanged element at the clamped index.
     """
     data, _, updates = b.inputs
     y = b.compute(data.shape, lambda *axes: data[axes], data.dtype, "copy")
 
     def body(*axes: Index) -> None:
-        where = place(axes)
-        inside = is_within(b, data, where, checked)
+        where = target(axes)
+        inside = indices_in_range(b, data, where, checked)
         for axis in checked:
             where[axis] = where[axis].minimum(b.dim(data.shape[axis] - 1)).maximum(0)
         old = y[tuple(where)]

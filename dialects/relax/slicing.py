@@ -1,4 +1,4 @@
-"""Parts of tensors: slices."""
+"""Strided slices, with static or run-time bounds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +9,8 @@ from mlir.ir import BoolAttr, DenseI64ArrayAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.op_interface import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.attribute_arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -18,27 +18,27 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 __all__ = [
     "DynamicStridedSliceOp",
     "StridedSliceOp",
-    "known_ints",
-    "known_or_none",
+    "dynamic_shape_type",
     "onnx_slice",
-    "unnamed_type",
+    "optional_constant",
+    "optional_constant_ints",
 ]
 
 _TO_END = 2**31 - 1  # past the end of any size
 
 
 class StridedSliceOp(Relax.Operation, name="strided_slice"):
-    """Every ``strides``-th element from ``begin`` up to ``end``, along some axes.
+    """The slice ``begin:end:strides`` along some axes.
 
     Attributes:
-        axes: which; negative ones count from the end.
-        begin, end: a place per axis; negative ones count from the end; then they are
+        axes: the sliced axes; negative ones count from the end.
+        begin, end: a bound per axis; negative ones count from the end; then they are
             clamped, so 2**31 - 1 is the end of any axis. May be symbolic.
-        strides: a step per axis; a negative one walks backwards. None for 1s.
-        assume_inbound: whether all places that are not negative numbers are known to be
-            in range.
+        strides: a step per axis, which may be negative; None for 1s.
+        assume_inbound: whether bounds are known to be in range, so that they are not
+            clamped.
     Shapes:
-        x: any rank and element type; y: its sizes by :func:`shapes.sliced`.
+        x: any rank and element type; y: its sizes by :func:`shapes.slice_size`.
     Source: numpy's slices.
     """
 
@@ -88,9 +88,9 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
                 f"begin, end and strides must be for {len(axes)} axes, got "
                 f"{len(begin)}, {len(end)} and {len(steps)}"
             )
-        size = _inbound_size if assume_inbound else shapes.sliced
-        places = shapes.normalize_axes(axes, len(shape))
-        for axis, *bounds in zip(places, begin, end, steps, strict=True):
+        size = _inbound_size if assume_inbound else shapes.slice_size
+        sliced_axes = shapes.normalize_axes(axes, len(shape))
+        for axis, *bounds in zip(sliced_axes, begin, end, steps, strict=True):
             shape[axis] = size(shape[axis], *bounds)
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
@@ -105,8 +105,8 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
     ) -> np.ndarray:
         for number, axis in enumerate(axes):
             step = 1 if strides is None else strides[number]
-            places = range(x.shape[axis])[begin[number] : end[number] : step]
-            x = x.take(list(places), axis)
+            indices = range(x.shape[axis])[begin[number] : end[number] : step]
+            x = x.take(list(indices), axis)
         return x
 
     def legalize(self, b: Builder) -> Buffer:
@@ -117,9 +117,9 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
         steps, firsts = [1] * x.rank, [0] * x.rank
         for number, axis in enumerate(axes):
             steps[axis] = 1 if attrs["strides"] is None else attrs["strides"][number]
-            begin = b.local(attrs["begin"][number])
-            is_free = attrs["assume_inbound"] and isinstance(begin, shapes.Expr)
-            if not is_free:
+            begin = b.local_dim(attrs["begin"][number])
+            is_unclamped = attrs["assume_inbound"] and isinstance(begin, shapes.Expr)
+            if not is_unclamped:
                 begin = shapes.slice_begin(x.shape[axis], begin, steps[axis])
             firsts[axis] = begin
 
@@ -131,17 +131,17 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
 
 
 def _inbound_size(dim: Dim, begin: Dim, end: Dim, step: int) -> Dim:
-    """The size of a slice whose bounds are not clamped; they may be of any symbols."""
+    """The size of a slice whose bounds are not clamped."""
     if step == 0:
         raise ValueError("slice step is wrong: expected any number but 0, got 0")
     first, last = (
-        dim + place if isinstance(place, int) and place < 0 else place
-        for place in (begin, end)
+        dim + bound if isinstance(bound, int) and bound < 0 else bound
+        for bound in (begin, end)
     )
     if isinstance(last, int) and last >= _TO_END:
         last = dim
-    way = 1 if step > 0 else -1
-    return shapes.ceildiv(way * (last - first), way * step)
+    sign = 1 if step > 0 else -1
+    return shapes.ceildiv(sign * (last - first), sign * step)
 
 
 def onnx_slice(
@@ -151,13 +151,13 @@ def onnx_slice(
     axes: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> ir.Value:
-    """A slice as ONNX has it: one that walks backwards begins at element 0 at least.
+    """A slice with ONNX semantics: with a negative step, ``begins`` are clamped to >= 0.
 
-    Source: ONNX Slice-13; numpy takes nothing where a walk begins before element 0.
+    Source: ONNX Slice-13; numpy gives an empty slice for a begin before element 0.
     """
     steps = [1] * len(axes) if strides is None else list(strides)
     dims = tensors.shape_of(x)
-    places = shapes.normalize_axes(axes, len(dims))
+    sliced_axes = shapes.normalize_axes(axes, len(dims))
     if not len(begins) == len(ends) == len(steps) == len(axes):
         raise ValueError(
             f"expected begins, ends and steps for {len(axes)} axes, got {len(begins)}, "
@@ -165,13 +165,13 @@ def onnx_slice(
         )
     firsts = [
         _at_least_first(dims[axis], begin) if step < 0 else begin
-        for axis, begin, step in zip(places, begins, steps, strict=True)
+        for axis, begin, step in zip(sliced_axes, begins, steps, strict=True)
     ]
     return StridedSliceOp(x, axes=axes, begin=firsts, end=ends, strides=steps).y
 
 
 def _at_least_first(dim: Dim, begin: Dim) -> Dim:
-    """A begin that is not before element 0, of those that surely count from the end."""
+    """Clamps a negative begin to element 0; other begins are returned unchanged."""
     if not isinstance(begin, int) or begin >= -1:
         return begin
     return 0 if begin <= -_TO_END else shapes.maximum(dim + begin, 0)
@@ -179,7 +179,7 @@ def _at_least_first(dim: Dim, begin: Dim) -> Dim:
 
 @onnx_rule("Slice", since=1)
 def slice_attributes(node: OnnxNode) -> ir.Value:
-    """A slice whose bounds are attributes.
+    """ONNX Slice with bounds as attributes.
 
     Source: ONNX Slice-1.
     """
@@ -191,47 +191,48 @@ def slice_attributes(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Slice", since=10)
 def slice_inputs(node: OnnxNode) -> ir.Value:
-    """A slice whose bounds are inputs.
+    """ONNX Slice with bounds as inputs.
 
     Source: ONNX Slice-13.
     """
     begins, ends = node.dims(1), node.dims(2)
-    axes, strides = known_ints(node, 3), known_ints(node, 4)
+    axes, strides = optional_constant_ints(node, 3), optional_constant_ints(node, 4)
     if axes is None:
         axes = list(range(len(begins)))
     return onnx_slice(node.input(0), begins, ends, axes, strides)
 
 
-def known_or_none(node: OnnxNode, index: int) -> np.ndarray | None:
-    """The elements of a constant operand; None if it is left out.
+def optional_constant(node: OnnxNode, index: int) -> np.ndarray | None:
+    """The elements of a constant operand, flattened; None if it is omitted.
 
     Raises:
-        ValueError: it is computed at run time.
+        NotKnownError: the operand is computed at run time.
     """
     if node.constant_or_none(index) is None and node.optional(index) is None:
         return None
     return node.known(index).reshape(-1)
 
 
-def known_ints(node: OnnxNode, index: int) -> list[int] | None:
-    """The integers of a constant vector operand; None if it is left out.
+def optional_constant_ints(node: OnnxNode, index: int) -> list[int] | None:
+    """The integers of a constant vector operand; None if it is omitted.
 
     Raises:
-        NotKnownError: it is computed at run time.
-        ValueError: it has a rank above 1.
+        NotKnownError: the operand is computed at run time.
+        ValueError: its rank is above 1.
     """
-    if known_or_none(node, index) is None:
+    if optional_constant(node, index) is None:
         return None
     return [int(number) for number in node.vector(index)]
 
 
 class DynamicStridedSliceOp(Relax.Operation, name="dynamic_strided_slice"):
-    """Every ``strides``-th element from ``begin`` up to ``end``, which are data.
+    """The slice ``begin:end:strides`` with bounds that are tensors.
 
-    How many there are is not known before it runs.
+    The shape of the result is data-dependent.
 
     Shapes:
-        x: any rank and element type; begin, end, strides: [rank of x], int64.
+        x: any rank and element type; begin, end, strides: [rank of x], int64; y: of the
+        rank of x.
     """
 
     x: Operand[RankedTensorType]
@@ -254,9 +255,9 @@ class DynamicStridedSliceOp(Relax.Operation, name="dynamic_strided_slice"):
                     f"`{name}` must be [{x.rank}] of int64, got "
                     f"{shapes.format_shape(shape)} of {dtype}"
                 )
-        return unnamed_type(x.rank, x.element_type)
+        return dynamic_shape_type(x.rank, x.element_type)
 
 
-def unnamed_type(rank: int, element: ir.Type) -> RankedTensorType:
-    """The type of a tensor whose sizes have no names: they are not known beforehand."""
+def dynamic_shape_type(rank: int, element: ir.Type) -> RankedTensorType:
+    """The type of a tensor of data-dependent shape: dynamic sizes without names."""
     return RankedTensorType.get([ir.ShapedType.get_dynamic_size()] * rank, element)

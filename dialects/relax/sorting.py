@@ -1,7 +1,7 @@
-"""Elements in order, and where they were.
+"""Sorting along an axis: sort, argsort and top-k.
 
-An element's place is the number of those that come before it: of smaller ones, and of
-equal ones in front. That takes as many comparisons as there are pairs along the axis.
+A rank sort: the rank of an element is the number of elements that precede it, smaller ones
+and equal ones at a lower index. It takes n^2 comparisons for an axis of size n.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ from mlir.ir import (
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase
-from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.op_interface import Case, EdgeCase
+from relax_mlir.dialects.relax.attribute_arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -34,7 +34,7 @@ _RETURNS = ("both", "values", "indices")
 
 
 def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
-    """Where the elements in order are; equal ones stay in order, NaN is the largest."""
+    """A stable argsort in numpy; NaN is the largest."""
     if x.dtype.kind == "b":
         x = x.astype(np.uint8)
     if not descending:
@@ -43,10 +43,10 @@ def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return x.shape[axis] - 1 - np.flip(backwards, axis)
 
 
-def _comes_before(
-    b: Builder, pair: tuple[Scalar, Scalar], is_in_front: Scalar, descending: bool
+def _precedes(
+    b: Builder, pair: tuple[Scalar, Scalar], is_earlier: Scalar, descending: bool
 ) -> Scalar:
-    """Whether the first of two elements comes before the other."""
+    """Whether the first of two elements precedes the other in the order."""
     first, other = pair
     small, large = (other, first) if descending else (first, other)
     is_less, is_equal = small < large, first.equal(other)
@@ -54,25 +54,25 @@ def _comes_before(
         small_is_nan, large_is_nan = small.not_equal(small), large.not_equal(large)
         is_less = is_less | (large_is_nan & ~small_is_nan)
         is_equal = is_equal | (small_is_nan & large_is_nan)
-    return is_less | (is_equal & is_in_front)
+    return is_less | (is_equal & is_earlier)
 
 
 def _ranks(b: Builder, x: Buffer, axis: int, descending: bool) -> Buffer:
-    """The place of every element in the order."""
+    """The rank of every element in the order."""
 
     def body(*axes: Index) -> Scalar:
         point, k = axes[:-1], axes[-1]
         other = x[(*point[:axis], k, *point[axis + 1 :])]
-        comes = _comes_before(b, (other, x[point]), k < point[axis], descending)
-        return b.select(comes, b.constant(1, _INT64), b.constant(0, _INT64))
+        precedes = _precedes(b, (other, x[point]), k < point[axis], descending)
+        return b.select(precedes, b.constant(1, _INT64), b.constant(0, _INT64))
 
     return b.reduce_over("add", x.shape, [x.shape[axis]], body, _INT64, "ranks")
 
 
-def _placed(
+def _scatter_by_rank(
     b: Builder, ranks: Buffer, axis: int, source: Buffer | None, dtype: DType
 ) -> Buffer:
-    """Every element of ``source``, or its place along the axis, where its rank says."""
+    """Stores every element of ``source`` (None: its index along the axis) at its rank."""
     out = b.alloc(ranks.shape, dtype)
 
     def body(*point: Index) -> None:
@@ -80,17 +80,19 @@ def _placed(
         value = point[axis].to_scalar(dtype) if source is None else source[point]
         out.store(value, (*point[:axis], rank, *point[axis + 1 :]))
 
-    # It reduces: places are data, so that several blocks of it might write one line.
+    # Axes are "R", not parallel: the stores are data-dependent.
     b.block("place", ranks.shape, "R" * ranks.rank, body)
     return out
 
 
 class SortOp(Relax.Operation, name="sort"):
-    """The elements along one axis in order; NaN is the largest.
+    """Sorts along one axis, stably; NaN is the largest.
 
     Attributes:
-        axis: which; negative ones count from the end.
+        axis: negative ones count from the end.
         descending: whether the largest comes first.
+    Shapes:
+        x, y: any shape of rank 1 or more, same element type.
     """
 
     x: Operand[RankedTensorType]
@@ -125,18 +127,19 @@ class SortOp(Relax.Operation, name="sort"):
         x, axis = b.buffer(self.x), self.axis.value
         axis %= x.rank
         ranks = _ranks(b, x, axis, self.descending.value)
-        return _placed(b, ranks, axis, x, x.dtype)
+        return _scatter_by_rank(b, ranks, axis, x, x.dtype)
 
 
 class ArgsortOp(Relax.Operation, name="argsort"):
-    """Where the elements are that stand in order; equal ones stay in order.
-
-    NaN is the largest.
+    """The indices that sort along one axis, stably; NaN is the largest.
 
     Attributes:
-        axis: along which; negative ones count from the end.
+        axis: negative ones count from the end.
         descending: whether the largest comes first.
-        dtype: the type of the places.
+        dtype: the element type of y.
+    Shapes:
+        data, y: any shape of rank 1 or more.
+    Source: numpy.argsort, kind ``stable``.
     """
 
     data: Operand[RankedTensorType]
@@ -179,21 +182,24 @@ class ArgsortOp(Relax.Operation, name="argsort"):
         data, axis = b.buffer(self.data), self.axis.value
         axis %= data.rank
         ranks = _ranks(b, data, axis, self.descending.value)
-        return _placed(b, ranks, axis, None, b.results[0][1])
+        return _scatter_by_rank(b, ranks, axis, None, b.results[0][1])
 
 
 class TopkOp(Relax.Operation, name="topk"):
-    """The first elements along one axis in order, and where they are.
+    """The k largest or smallest elements along one axis, in order, and their indices.
 
-    Of equal elements those in front come first; NaN is the largest.
+    Of equal elements those of lower index come first; NaN is the largest.
 
     Attributes:
-        k: how many, if there are so many, which a symbolic axis must have; all if it is
-            0 or less.
-        axis: along which; negative ones count from the end.
+        k: number of elements, at most the size of the axis; a symbolic axis must have at
+            least k. All elements if 0 or less.
+        axis: negative ones count from the end.
         ret_type: ``values``, ``indices``, or ``both`` as a tuple.
-        largest: whether the largest come first, or the smallest.
-        dtype: the type of the places.
+        largest: whether the largest elements are returned, rather than the smallest.
+        dtype: the element type of the indices.
+    Shapes:
+        data: [..., n, ...]; y: [..., k, ...] each.
+    Source: ONNX TopK-11.
     """
 
     data: Operand[RankedTensorType]
@@ -258,20 +264,20 @@ class TopkOp(Relax.Operation, name="topk"):
         attrs = self.python_attrs()
         axis, wanted = attrs["axis"] % data.rank, attrs["ret_type"]
         ranks = _ranks(b, data, axis, attrs["largest"])
-        found: list[Buffer] = []
+        ordered: list[Buffer] = []
         if wanted != "indices":
-            found.append(_placed(b, ranks, axis, data, data.dtype))
+            ordered.append(_scatter_by_rank(b, ranks, axis, data, data.dtype))
         if wanted != "values":
-            found.append(_placed(b, ranks, axis, None, attrs["dtype"]))
+            ordered.append(_scatter_by_rank(b, ranks, axis, None, attrs["dtype"]))
         shape = b.results[0][0]
         return [
             b.compute(shape, lambda *axes, x=x: x[axes], x.dtype, "first")
-            for x in found
+            for x in ordered
         ]
 
 
 def _kept(k: int, size: Dim) -> Dim:
-    """How many elements are left of an axis."""
+    """The size of the axis of the result."""
     if k <= 0:
         return size
     if isinstance(size, int):

@@ -1,4 +1,4 @@
-"""Axes of size 1 that come and go, and axes that become one."""
+"""Insertion and removal of axes of size 1, and flattening."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from mlir.ir import DenseI64ArrayAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.op_interface import Case
+from relax_mlir.dialects.relax.attribute_arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.movement import read_row_major
+from relax_mlir.dialects.relax.manipulate import read_row_major
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -20,15 +20,16 @@ __all__ = [
     "ExpandDimsOp",
     "FlattenOp",
     "SqueezeOp",
-    "squeezed_axes",
+    "axes_to_squeeze",
 ]
 
 
 class ExpandDimsOp(Relax.Operation, name="expand_dims"):
-    """Axes of size 1 put in.
+    """Inserts axes of size 1.
 
     Attributes:
-        axis: which axes of y they are; negative ones count from the end.
+        axis: the positions of the new axes in y; negative ones count from the end.
+    Source: numpy.expand_dims; ONNX Unsqueeze-13.
     """
 
     x: Operand[RankedTensorType]
@@ -49,8 +50,8 @@ class ExpandDimsOp(Relax.Operation, name="expand_dims"):
     @staticmethod
     def infer(x: RankedTensorType, axis: Sequence[int]) -> RankedTensorType:
         shape: list[Dim] = list(tensors.shape_of(x))
-        for place in sorted(shapes.normalize_axes(axis, x.rank + len(axis))):
-            shape.insert(place, 1)
+        for position in sorted(shapes.normalize_axes(axis, x.rank + len(axis))):
+            shape.insert(position, 1)
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
@@ -69,11 +70,12 @@ class ExpandDimsOp(Relax.Operation, name="expand_dims"):
 
 
 class SqueezeOp(Relax.Operation, name="squeeze"):
-    """Axes of size 1 taken out.
+    """Removes axes of size 1.
 
     Attributes:
-        axis: which, negative ones count from the end; None for all. One of another size
-            stays.
+        axis: the axes, of which those of another size are kept; negative ones count from
+            the end; None for all axes of size 1.
+    Source: numpy.squeeze, which rejects axes of another size.
     """
 
     x: Operand[RankedTensorType]
@@ -98,38 +100,40 @@ class SqueezeOp(Relax.Operation, name="squeeze"):
         x: RankedTensorType, axis: Sequence[int] | None = None
     ) -> RankedTensorType:
         shape = tensors.shape_of(x)
-        gone = squeezed_axes(shape, axis)
-        kept = [dim for place, dim in enumerate(shape) if place not in gone]
+        removed = axes_to_squeeze(shape, axis)
+        kept = [dim for i, dim in enumerate(shape) if i not in removed]
         return tensors.tensor_type(kept, tensors.dtype_of(x))
 
     @staticmethod
     def reference(x: np.ndarray, axis: Sequence[int] | None = None) -> np.ndarray:
-        return np.squeeze(x, squeezed_axes(x.shape, axis))
+        return np.squeeze(x, axes_to_squeeze(x.shape, axis))
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
         shape, dtype = b.results[0]
-        gone = squeezed_axes(x.shape, self.python_attrs()["axis"])
+        removed = axes_to_squeeze(x.shape, self.python_attrs()["axis"])
 
         def body(*axes: Index) -> Scalar:
-            left = iter(axes)
-            return x[tuple(0 if i in gone else next(left) for i in range(x.rank))]
+            rest = iter(axes)
+            return x[tuple(0 if i in removed else next(rest) for i in range(x.rank))]
 
         return b.compute(shape, body, dtype, "squeeze")
 
 
-def squeezed_axes(shape: Sequence[Dim], axes: Sequence[int] | None) -> tuple[int, ...]:
-    """The axes that go: of those that are named, or of all, the ones of size 1.
+def axes_to_squeeze(
+    shape: Sequence[Dim], axes: Sequence[int] | None
+) -> tuple[int, ...]:
+    """The axes that a squeeze removes: those of ``axes`` (None: of all) with size 1.
 
     Raises:
-        ValueError: it is not known which have size 1.
+        ValueError: ``axes`` is None, and a symbolic size may or may not be 1.
     """
     if axes is not None:
-        named = shapes.normalize_axes(axes, len(shape))
-        gone = [a for a in named if not isinstance(shape[a], int) or shape[a] == 1]
-        for axis in gone:
+        given = shapes.normalize_axes(axes, len(shape))
+        removed = [a for a in given if not isinstance(shape[a], int) or shape[a] == 1]
+        for axis in removed:
             shapes.unify(1, shape[axis])
-        return tuple(gone)
+        return tuple(removed)
     for dim in shape:
         if not isinstance(dim, int) and not shapes.is_known_unequal(dim, 1):
             raise ValueError(
@@ -140,7 +144,11 @@ def squeezed_axes(shape: Sequence[Dim], axes: Sequence[int] | None) -> tuple[int
 
 
 class FlattenOp(Relax.Operation, name="flatten"):
-    """All elements in row-major order, as one axis."""
+    """Flattens a tensor to one axis, in row-major order.
+
+    Shapes:
+        x: any shape; y: [number of elements of x].
+    """
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
@@ -165,7 +173,11 @@ class FlattenOp(Relax.Operation, name="flatten"):
 
 
 class BatchFlattenOp(Relax.Operation, name="nn_batch_flatten"):
-    """All axes but the first as one, in row-major order."""
+    """Flattens all axes but the first, in row-major order.
+
+    Shapes:
+        data: [n, ...], rank >= 2; y: [n, product of the other sizes].
+    """
 
     data: Operand[RankedTensorType]
     y: Result[RankedTensorType]

@@ -1,22 +1,22 @@
-"""Circular and hyperbolic functions, and their inverses."""
+"""Trigonometric and hyperbolic functions, and their inverses."""
 
 import numpy as np
 from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     MathOp,
     common_shape,
     computed_wide,
-    require,
+    require_element_type,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
 
 
 def _cases(low: float, high: float) -> tuple[Case, ...]:
-    """Shapes and types, with inputs from a part of the domain."""
+    """Test cases with inputs from a given part of the domain."""
     return (
         *(Case(shape, low=low, high=high) for shape in ((), (5,), (0, 4), (3, 71))),
         *(
@@ -47,21 +47,21 @@ class TanOp(MathOp, name="tan", onnx=("Tan", 7)):
 
 
 class AsinOp(MathOp, name="asin", onnx=("Asin", 7)):
-    """Inverse of sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
+    """Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
 
     cases = _cases(-1.0, 1.0)
     reference = staticmethod(computed_wide(np.arcsin))
 
 
 class AcosOp(MathOp, name="acos", onnx=("Acos", 7)):
-    """Inverse of cosine, in [0, pi]; NaN outside [-1, 1]."""
+    """Inverse cosine, in [0, pi]; NaN outside [-1, 1]."""
 
     cases = _cases(-1.0, 1.0)
     reference = staticmethod(computed_wide(np.arccos))
 
 
 class AtanOp(MathOp, name="atan", onnx=("Atan", 7)):
-    """Inverse of tangent, in [-pi/2, pi/2]."""
+    """Inverse tangent, in [-pi/2, pi/2]."""
 
     reference = staticmethod(computed_wide(np.arctan))
 
@@ -79,36 +79,37 @@ class CoshOp(MathOp, name="cosh", onnx=("Cosh", 9)):
 
 
 class TanhOp(MathOp, name="tanh", onnx=("Tanh", 6)):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent, sinh(x) / cosh(x)."""
 
     reference = staticmethod(computed_wide(np.tanh))
 
 
 class AsinhOp(MathOp, name="asinh", onnx=("Asinh", 9)):
-    """Inverse of the hyperbolic sine."""
+    """Inverse hyperbolic sine."""
 
     reference = staticmethod(computed_wide(np.arcsinh))
 
 
 class AcoshOp(MathOp, name="acosh", onnx=("Acosh", 9)):
-    """Inverse of the hyperbolic cosine, not below 0; NaN below 1."""
+    """Inverse hyperbolic cosine, in [0, inf]; NaN for x < 1."""
 
     cases = _cases(1.0, 9.0)
     reference = staticmethod(computed_wide(np.arccosh))
 
 
 class AtanhOp(MathOp, name="atanh", onnx=("Atanh", 9)):
-    """Inverse of the hyperbolic tangent; NaN outside [-1, 1]."""
+    """Inverse hyperbolic tangent; NaN outside [-1, 1]."""
 
     cases = _cases(-0.95, 0.95)
     reference = staticmethod(computed_wide(np.arctanh))
 
 
 class Atan2Op(BinaryOp, name="atan2"):
-    """The angle of the point (x2, x1) to the first axis, in [-pi, pi].
+    """The angle of the point (x2, x1) from the positive first axis, in [-pi, pi].
 
     Shapes:
-        x1, x2: any two shapes that broadcast, same float type. z: their common shape.
+        x1, x2: any two shapes that broadcast, same float type. z: their broadcast shape.
+    Source: C's atan2.
     """
 
     cases = tuple(case for case in BinaryOp.cases if "int" not in str(case))
@@ -116,7 +117,9 @@ class Atan2Op(BinaryOp, name="atan2"):
 
     @staticmethod
     def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x1, x2), require("f", x1, x2))
+        return tensors.tensor_type(
+            common_shape(x1, x2), require_element_type("f", x1, x2)
+        )
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return b.math("atan2", u, v)

@@ -1,7 +1,7 @@
 """The tir dialect and the builder of tensor programs."""
 
 from relax_mlir.dialects.tir.buffers import Buffer, buffer_type
-from relax_mlir.dialects.tir.build import Builder
+from relax_mlir.dialects.tir.builder import Builder
 from relax_mlir.dialects.tir.ops import (
     AddressOp,
     AllocBufferOp,
@@ -14,7 +14,7 @@ from relax_mlir.dialects.tir.ops import (
     EvaluateOp,
     LetOp,
     LibraryConvolutionOp,
-    LibraryProductOp,
+    LibraryMatmulOp,
     RampOp,
     Tir,
     UndefinedOp,
@@ -45,7 +45,7 @@ __all__ = [
     "Index",
     "LetOp",
     "LibraryConvolutionOp",
-    "LibraryProductOp",
+    "LibraryMatmulOp",
     "RampOp",
     "Scalar",
     "Tir",

@@ -1,4 +1,4 @@
-"""Buffers of tensor programs, for code that writes programs element by element."""
+"""Buffers of tensor programs with symbolic shapes, loads and stores."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from mlir import ir
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.dialects.tir.scalars import (
     Index,
     Scalar,
@@ -17,16 +17,24 @@ from relax_mlir.dialects.tir.scalars import (
     to_memory,
 )
 
-__all__ = ["Buffer", "Number", "broadcast_axes", "buffer_type", "element_marks"]
+__all__ = [
+    "Buffer",
+    "ConstantScalarBuffer",
+    "broadcast_axes",
+    "buffer_type",
+    "dtype_attributes",
+]
 
 
 def buffer_type(
     shape: Sequence[Dim], dtype: DType, memory: str | None = None
 ) -> ir.MemRefType:
-    """The row-major memref that holds a tensor.
+    """The row-major memref type of a tensor.
 
     Args:
-        memory: of a GPU that it lies in, such as ``shared``.
+        shape: the dimensions.
+        dtype: the element type.
+        memory: the memory space on a GPU, such as ``shared``; None for the default.
     """
     dynamic = ir.ShapedType.get_dynamic_size()
     sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
@@ -34,11 +42,11 @@ def buffer_type(
     return ir.MemRefType.get(sizes, dtype.buffer_type, memory_space=space)
 
 
-def element_marks(dtype: DType) -> dict[str, ir.Attribute]:
-    """The element type of a buffer, where its memref does not tell it."""
-    if dtype.is_told_by_buffers:
+def dtype_attributes(dtype: DType) -> dict[str, ir.Attribute]:
+    """The ``tir.dtype`` attribute of a buffer, if its memref does not imply the type."""
+    if dtype.is_implied_by_memref:
         return {}
-    return {marks.DTYPE: ir.StringAttr.get(dtype.name)}
+    return {attribute_names.DTYPE: ir.StringAttr.get(dtype.name)}
 
 
 class Buffer:
@@ -60,15 +68,15 @@ class Buffer:
         return from_memory(loaded, self.dtype)
 
     def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
-        """Write one element."""
+        """Stores one element."""
         stored = to_memory(value.value, self.dtype)
         ir.Operation.create(
             "memref.store", operands=[stored, self.value, *map(Index.value_of, indices)]
         )
 
 
-class Number(Buffer):
-    """A buffer of rank 0 that holds a number which is known."""
+class ConstantScalarBuffer(Buffer):
+    """A rank-0 operand with a compile-time value; reading it emits a constant."""
 
     def __init__(self, number: float, dtype: DType) -> None:
         self.number = number
@@ -82,7 +90,10 @@ class Number(Buffer):
 def broadcast_axes(
     shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]
 ) -> "tuple[Index | int, ...]":
-    """Where an operand of ``shape`` is read for the point ``axes`` of ``to``."""
+    """The indices of an operand of ``shape`` for the point ``axes`` of shape ``to``.
+
+    Broadcast axes are read at index 0.
+    """
     tail = axes[len(axes) - len(shape) :]
     wide = to[len(to) - len(shape) :]
     return tuple(

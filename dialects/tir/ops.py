@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Region, Result
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 
 __all__ = [
     "AddressOp",
@@ -20,7 +20,7 @@ __all__ = [
     "EvaluateOp",
     "LetOp",
     "LibraryConvolutionOp",
-    "LibraryProductOp",
+    "LibraryMatmulOp",
     "RampOp",
     "Tir",
     "UndefinedOp",
@@ -30,32 +30,32 @@ __all__ = [
 
 
 class TirOperation(Operation):
-    """Base of the tir operations."""
+    """Base class of tir operations."""
 
 
 class Tir(Dialect, name="tir"):
-    """Tensor programs: loop nests that read and write buffers.
+    """Tensor programs (PrimFuncs): loop nests that read and write buffers.
 
-    A program is a ``func.func`` with ``tir.prim_func``; its arguments are buffers,
-    destinations last, then the symbolic sizes as ``index`` values.
+    A program is a ``func.func`` with the attribute ``tir.prim_func``. Its arguments are
+    the input buffers, the destination buffers, then the symbolic sizes as ``index`` values.
     """
 
     Operation = TirOperation
 
 
 class BlockOp(Tir.Operation, name="block"):
-    """One statement over a grid of points, with an optional start value.
+    """A TensorIR block: a statement over iteration axes, with an optional init region.
 
-    Without ``bindings`` the block stands for all points of its grid, in any order over
-    the ``S`` axes. With bindings it is one point, inside explicit loops. The arguments
-    of both regions are the axis variables; the init region runs before the first point
-    of the ``R`` axes.
+    Without ``bindings`` the block iterates over its whole domain, in any order over the
+    ``S`` axes. With bindings it is one instance, inside explicit loops. The arguments
+    of both regions are the axis variables; the init region runs before the first
+    iteration of the ``R`` axes.
 
     Attributes:
-        name: for readers.
-        kinds: a letter per axis, ``S`` spatial, ``R`` reduce, ``O`` opaque or ``C``
-            ordered.
-        static_extents: size per axis; -1 where the size is the next of ``extents``.
+        name: a label for readers.
+        kinds: a letter per axis: ``S`` spatial, ``R`` reduce, ``O`` opaque, ``C`` ordered.
+        static_extents: extent per axis; -1 for a dynamic one, the next of ``extents``.
+    Source: Feng et al., TensorIR, 2023.
     """
 
     effects = Effects.NONE
@@ -70,20 +70,20 @@ class BlockOp(Tir.Operation, name="block"):
 
     @property
     def has_init(self) -> bool:
-        """Whether there is a start value."""
+        """Whether the block has an init region."""
         return len(self.regions[0].blocks) > 0
 
     def axis_extents(self) -> list[int | ir.Value]:
-        """Size of every axis: an int, or an ``index`` value."""
+        """Extent of every axis: an int or an ``index`` value."""
         dynamic = iter(self.extents)
         return [e if e >= 0 else next(dynamic) for e in self.static_extents]
 
 
 class AllocBufferOp(Tir.Operation, name="alloc_buffer"):
-    """A buffer that lives inside one tensor program.
+    """Allocates a buffer local to a tensor program.
 
     Attributes:
-        shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are operands too.
+        shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are also operands.
     """
 
     effects = Effects.ALLOCATES
@@ -94,7 +94,7 @@ class AllocBufferOp(Tir.Operation, name="alloc_buffer"):
 
 
 class CallPackedOp(Tir.Operation, name="call_packed"):
-    """Call a registered function on buffers; destinations come last.
+    """Calls a packed function on buffers; destinations come last.
 
     Attributes:
         callee: name of a tvm-ffi global function.
@@ -107,37 +107,38 @@ class CallPackedOp(Tir.Operation, name="call_packed"):
 
 
 class LibraryConvolutionOp(Tir.Operation, name="library_convolution"):
-    """A convolution that a library of the device computes, between its launches.
+    """A convolution by a device library (cuDNN), with a fused epilogue.
 
-    What :class:`ConvolutionShape` says of ``batch`` pictures; then the bias is added, if
-    there is one, then the residual, then the activation is applied. Sums are f32, or f64
-    of such factors; all buffers are of one element type, and the result is rounded once.
-    The result lies in no operand, or all of it where the residual does.
+    The convolution of ``batch`` images with the parameters of :class:`ConvolutionShape`;
+    then the optional bias and residual are added and the activation is applied.
+    Accumulation is in f32, or f64 for f64 operands; all buffers have one element type, and
+    the result is rounded once. The result does not alias an operand, except that it may be
+    the residual.
 
     Attributes:
-        counts: channels, filters, and groups of them.
-        picture_sizes, window_sizes, result_sizes, steps, dilations, pads, picture_strides,
-            result_strides, channels_last: as :class:`ConvolutionShape` has them.
-        tf32: whether factors in f32 may be rounded to 11 bits.
-        activation: ``none``, or ``relu``, the larger one of a number and 0.
+        counts: input channels, filters (output channels) and groups.
+        image_sizes, window_sizes, result_sizes, steps, dilations, pads, image_strides,
+            result_strides, channels_last: see :class:`ConvolutionShape`.
+        tf32: whether f32 operands may be rounded to TF32 (11 significant bits).
+        activation: ``none`` or ``relu``.
     """
 
     effects = Effects.WRITES
 
-    picture: Operand[ir.MemRefType]
+    image: Operand[ir.MemRefType]
     weights: Operand[ir.MemRefType]
     result: Operand[ir.MemRefType]
     batch: Operand[ir.IndexType]
     bias: Sequence[Operand[ir.MemRefType]]
     residual: Sequence[Operand[ir.MemRefType]]
     counts: ir.DenseI64ArrayAttr
-    picture_sizes: ir.DenseI64ArrayAttr
+    image_sizes: ir.DenseI64ArrayAttr
     window_sizes: ir.DenseI64ArrayAttr
     result_sizes: ir.DenseI64ArrayAttr
     steps: ir.DenseI64ArrayAttr
     dilations: ir.DenseI64ArrayAttr
     pads: ir.DenseI64ArrayAttr
-    picture_strides: ir.DenseI64ArrayAttr
+    image_strides: ir.DenseI64ArrayAttr
     result_strides: ir.DenseI64ArrayAttr
     channels_last: ir.BoolAttr
     tf32: ir.BoolAttr
@@ -145,56 +146,54 @@ class LibraryConvolutionOp(Tir.Operation, name="library_convolution"):
 
     @staticmethod
     def shape_attributes(shape: ConvolutionShape) -> dict[str, ir.Attribute]:
-        """The attributes that tell a shape."""
+        """Converts a convolution shape to attributes."""
         counts = (shape.channels, shape.filters, shape.groups)
         numbers = {
             "counts": counts,
             **{n: getattr(shape, f) for n, f in _SHAPE.items()},
         }
         return {
-            **{
-                name: ir.DenseI64ArrayAttr.get(given) for name, given in numbers.items()
-            },
+            **{name: ir.DenseI64ArrayAttr.get(v) for name, v in numbers.items()},
             "channels_last": ir.BoolAttr.get(shape.channels_last),
         }
 
     @property
     def shape(self) -> ConvolutionShape:
-        """What it computes."""
+        """The convolution's parameters."""
         numbers = {field: tuple(self.attributes[n]) for n, field in _SHAPE.items()}
         channels_last = ir.BoolAttr(self.channels_last).value
         return ConvolutionShape(*self.counts, **numbers, channels_last=channels_last)
 
 
-# Fields of shapes, by the names of attributes.
+# Maps names of attributes to fields of ConvolutionShape.
 _SHAPE = {
-    "picture_sizes": "picture",
+    "image_sizes": "image",
     "window_sizes": "window",
     "result_sizes": "result",
     "steps": "steps",
     "dilations": "dilations",
     "pads": "pads",
-    "picture_strides": "picture_strides",
+    "image_strides": "image_strides",
     "result_strides": "result_strides",
 }
 
 
-class LibraryProductOp(Tir.Operation, name="library_product"):
-    """Products of matrices that a library of the device computes, between its launches.
+class LibraryMatmulOp(Tir.Operation, name="library_product"):
+    """A batched matmul by a device library (cuBLASLt), with a fused epilogue.
 
-    ``result[b, i, j]`` is the sum over ``p`` of ``lhs[b, i, p] * rhs[b, p, j]``, then
-    ``bias[j]`` is added, if there is one, then the activation is applied. Sums are f32, or
-    f64 of such factors; the result is rounded once. No result lies in an operand.
+    ``result[b, i, j] = activation(sum_p lhs[b, i, p] * rhs[b, p, j] + bias[j])``.
+    Accumulation is in f32, or f64 for f64 operands; the result is rounded once and does
+    not alias an operand.
 
     Attributes:
-        sizes: how many products, rows, columns, and terms of a sum.
-        leading: elements between rows in memory; of ``lhs``, ``rhs`` and the result.
-        steps: elements between the matrices of two products, likewise; 0 if they are one.
-        bias: one number per column, of the type of the result, or nothing.
-        turned: whether ``lhs`` and ``rhs`` lie in memory with rows and columns exchanged;
-            their leading numbers are those of the rows that lie there.
-        tf32: whether factors in f32 may be rounded to 11 bits.
-        activation: ``none``, or ``relu``, the larger one of a number and 0.
+        sizes: batch, M, N and K.
+        leading: leading dimensions of ``lhs``, ``rhs`` and the result, in elements.
+        steps: batch strides of the three, in elements; 0 if the batch shares one matrix.
+        bias: none, or one number per column, of the result's element type.
+        turned: whether ``lhs`` and ``rhs`` are stored transposed; their leading dimensions
+            are those of the stored matrices.
+        tf32: whether f32 operands may be rounded to TF32 (11 significant bits).
+        activation: ``none`` or ``relu``.
     """
 
     effects = Effects.WRITES
@@ -212,10 +211,10 @@ class LibraryProductOp(Tir.Operation, name="library_product"):
 
 
 class LetOp(Tir.Operation, name="let"):
-    """A name for a scalar, from here to the end of the region.
+    """A let binding: names a scalar up to the end of the region.
 
     Attributes:
-        name: for readers.
+        name: a label for readers.
     """
 
     effects = Effects.NONE
@@ -226,7 +225,7 @@ class LetOp(Tir.Operation, name="let"):
 
 
 class EvaluateOp(Tir.Operation, name="evaluate"):
-    """Compute a scalar that nobody reads."""
+    """Evaluates a scalar and discards it (``T.evaluate``)."""
 
     effects = Effects.NONE
 
@@ -234,11 +233,11 @@ class EvaluateOp(Tir.Operation, name="evaluate"):
 
 
 class CallOp(Tir.Operation, name="call"):
-    """Call a function of scalars by name, where no operation of its own stands for it.
+    """Calls a TIR intrinsic that has no operation of its own.
 
     Attributes:
-        callee: ``sigmoid``, ``call_extern``, ... with the arguments that those have.
-        literals: per argument ``unit`` where it is the next operand, else what it is.
+        callee: name of the intrinsic: ``sigmoid``, ``call_extern``, ...
+        literals: per argument, a literal value, or ``unit`` for the next operand.
     """
 
     effects = Effects.UNKNOWN
@@ -250,7 +249,7 @@ class CallOp(Tir.Operation, name="call"):
 
 
 class AddressOp(Tir.Operation, name="address"):
-    """Where an element of a buffer lies in memory; without indices, the first."""
+    """The address of an element of a buffer (``T.address_of``); without indices, the first."""
 
     effects = Effects.NONE
 
@@ -260,10 +259,10 @@ class AddressOp(Tir.Operation, name="address"):
 
 
 class AssertOp(Tir.Operation, name="assert"):
-    """What holds wherever the program comes by.
+    """Stops the program with an error unless a condition holds.
 
     Attributes:
-        message: what to say where it does not.
+        message: the error message.
     """
 
     effects = Effects.CHECKS | Effects.OBSERVED
@@ -273,14 +272,14 @@ class AssertOp(Tir.Operation, name="assert"):
 
 
 class AttrOp(Tir.Operation, name="attr"):
-    """Statements of which something is said.
+    """An attribute statement (``T.attr``): annotates the statements of its body.
 
     Attributes:
-        key: what is said, such as ``storage_alignment``.
-        literals: of what, then the value: ``unit`` where it is the next operand, else
-            what it is.
-        form: ``one`` for a single thing, ``list`` for several, ``reducer`` for the start
-            values of a reduction, whose combination is the first region.
+        key: the attribute's key, such as ``storage_alignment``.
+        literals: the annotated node, then the value: a literal, or ``unit`` for the next
+            operand.
+        form: ``one`` for a single node, ``list`` for several, ``reducer`` for the identity
+            elements of a reduction, whose combiner is the first region.
     """
 
     effects = Effects.NONE
@@ -294,10 +293,10 @@ class AttrOp(Tir.Operation, name="attr"):
 
 
 class DeclBufferOp(Tir.Operation, name="decl_buffer"):
-    """A buffer in memory that is there already, from a pointer on.
+    """Declares a buffer at a pointer to existing memory.
 
     Attributes:
-        shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are operands too.
+        shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are also operands.
     """
 
     effects = Effects.NONE
@@ -309,10 +308,10 @@ class DeclBufferOp(Tir.Operation, name="decl_buffer"):
 
 
 class UndefinedOp(Tir.Operation, name="undefined"):
-    """A variable that nothing gives a value; such a program cannot run.
+    """A free variable without a definition; a program with one cannot be executed.
 
     Attributes:
-        name: for readers.
+        name: a label for readers.
     """
 
     effects = Effects.NONE
@@ -322,7 +321,7 @@ class UndefinedOp(Tir.Operation, name="undefined"):
 
 
 class RampOp(Tir.Operation, name="ramp"):
-    """The vector ``base``, ``base + stride``, ...; its type tells how many lanes."""
+    """The vector ``base, base + stride, base + 2 * stride, ...``."""
 
     effects = Effects.NONE
 
@@ -332,9 +331,9 @@ class RampOp(Tir.Operation, name="ramp"):
 
 
 class VectorLoadOp(Tir.Operation, name="vector_load"):
-    """The elements of a buffer at a vector of places in its last dimension.
+    """Gathers elements of a buffer at a vector of indices of its last dimension.
 
-    A lane where ``mask`` is false, if there is one, is not read.
+    Lanes whose optional ``mask`` is false are not read.
     """
 
     effects = Effects.READS
@@ -347,7 +346,10 @@ class VectorLoadOp(Tir.Operation, name="vector_load"):
 
 
 class VectorStoreOp(Tir.Operation, name="vector_store"):
-    """Write a vector to places in the last dimension of a buffer; see the load."""
+    """Scatters a vector to indices of the last dimension of a buffer.
+
+    Lanes whose optional ``mask`` is false are not written.
+    """
 
     effects = Effects.WRITES
 

@@ -1,11 +1,11 @@
-"""Reductions by name: where they start, and how they combine."""
+"""Named reductions: identity element and combiner."""
 
 from collections.abc import Callable, Mapping
 
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.tir.scalars import Scalar
 
-__all__ = ["REDUCTIONS", "finite"]
+__all__ = ["REDUCTIONS", "finite_identity"]
 
 REDUCTIONS: Mapping[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
     "add": (0.0, lambda a, x: a + x),
@@ -14,11 +14,11 @@ REDUCTIONS: Mapping[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
     "min": (float("inf"), lambda a, x: a.minimum(x)),
     "or": (0.0, lambda a, x: a | x),
 }
-"""Start value and combination of each; infinities become the limits of types."""
+"""Identity element and combiner by name; :func:`finite_identity` replaces infinities."""
 
 
-def finite(start: float, dtype: DType) -> float:
-    """The start value of a reduction in a type that has no infinities."""
+def finite_identity(start: float, dtype: DType) -> float:
+    """The identity element in ``dtype``: infinities become the limits of integer types."""
     if dtype.is_float or start in (0.0, 1.0):
         return start
     if dtype.kind in "ub":

@@ -1,4 +1,4 @@
-"""Values inside a tensor program: scalars and indices with Python's operators."""
+"""Scalar and index SSA values with Python's operators, for building tensor programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 from mlir import ir
 
-from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim, Expr
+from relax_mlir.symbolic.bounds import is_known_le
 
 __all__ = [
     "Index",
@@ -18,15 +18,15 @@ __all__ = [
     "cast",
     "constant",
     "emit_dim",
+    "emit_same_type",
+    "exact_integer_limits",
     "from_memory",
-    "function",
-    "limits_of",
     "nonzero_divisor",
     "select",
     "to_memory",
 ]
 
-# arith.cmpi and arith.cmpf predicate numbers.
+# Predicates of arith.cmpi (signed, unsigned) and arith.cmpf.
 _CMPI = {
     "eq": (0, 0),
     "ne": (1, 1),
@@ -41,7 +41,7 @@ _CMPF = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 def emit(
     name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute
 ) -> ir.Value:
-    """Build one operation with one result at the insertion point."""
+    """Builds an operation with one result at the insertion point."""
     op = ir.Operation.create(
         name, results=[type_], operands=list(operands), attributes=attributes
     )
@@ -53,10 +53,10 @@ def _int_attr(value: int, type_: ir.Type) -> ir.IntegerAttr:
 
 
 class Scalar:
-    """A value of one element type.
+    """A scalar or vector SSA value with its element type.
 
-    Arithmetic needs equal types; a Python number takes the type of the other side.
-    Integer division truncates, never traps: dividing by zero gives zero.
+    Both operands of an operator have one type; a Python number takes the type of the
+    other operand. Integer division truncates and never traps: x / 0 is 0.
     """
 
     def __init__(self, value: ir.Value, dtype: DType) -> None:
@@ -111,7 +111,7 @@ class Scalar:
         return self._divide_integers(rhs, "arith.divsi", "arith.divui")
 
     def __mod__(self, other: Scalar | float) -> Scalar:
-        """The remainder with the sign of the dividend (C's ``fmod`` and ``%``)."""
+        """The remainder with the sign of the dividend, as C's ``fmod`` and ``%``."""
         rhs = self._same(other)
         if self.dtype.is_float:
             return Scalar(
@@ -120,7 +120,7 @@ class Scalar:
         return self._divide_integers(rhs, "arith.remsi", "arith.remui")
 
     def _divide_integers(self, rhs: Scalar, signed: str, unsigned: str) -> Scalar:
-        """Division that cannot trap: x/0 is 0, and INT_MIN/-1 wraps."""
+        """Integer division without traps: x/0 is 0, and INT_MIN/-1 wraps."""
         is_zero = rhs.equal(0)
         divisor = select(is_zero, constant(1, self.dtype), rhs)
         if self.dtype.kind != "i":
@@ -155,28 +155,32 @@ class Scalar:
         return self ^ (1 if self.dtype.kind == "b" else -1)
 
     def __lshift__(self, other: Scalar | float) -> Scalar:
-        """Bits moved up; 0 where the distance is negative, or the width and more."""
+        """Left shift; 0 if the amount is negative or at least the bit width."""
         return self._shift("arith.shli", other, constant(0, self.dtype))
 
     def __rshift__(self, other: Scalar | float) -> Scalar:
-        """Bits moved down, behind copies of the sign; as if the width were unbounded."""
+        """Arithmetic (unsigned: logical) right shift, defined for all amounts.
+
+        Amounts that are negative or at least the bit width give the sign (or 0) in all
+        bits.
+        """
         if self.dtype.kind != "i":
             return self._shift("arith.shrui", other, constant(0, self.dtype))
         top = constant(self.dtype.bits - 1, self.dtype)
-        signs = Scalar(
+        sign = Scalar(
             emit("arith.shrsi", self.value.type, self.value, top.value), self.dtype
         )
-        return self._shift("arith.shrsi", other, signs)
+        return self._shift("arith.shrsi", other, sign)
 
-    def _shift(self, name: str, other: Scalar | float, beyond: Scalar) -> Scalar:
-        """A shift that is defined for all distances; MLIR's is not from the width on."""
-        distance = self._same(other)
+    def _shift(self, name: str, other: Scalar | float, overflow: Scalar) -> Scalar:
+        """A shift defined for all amounts; MLIR's is poison from the bit width on."""
+        amount = self._same(other)
         bits = constant(self.dtype.bits, self.dtype)
         unsigned = self.dtype.unsigned
-        is_short = Scalar(distance.value, unsigned) < Scalar(bits.value, unsigned)
-        safe = select(is_short, distance, constant(0, self.dtype))
+        is_in_range = Scalar(amount.value, unsigned) < Scalar(bits.value, unsigned)
+        safe = select(is_in_range, amount, constant(0, self.dtype))
         value = emit(name, self.value.type, self.value, safe.value)
-        return select(is_short, Scalar(value, self.dtype), beyond)
+        return select(is_in_range, Scalar(value, self.dtype), overflow)
 
     def _bitwise(self, name: str, other: Scalar | float) -> Scalar:
         rhs = self._same(other)
@@ -192,10 +196,10 @@ class Scalar:
                 "arith.cmpi",
                 _CMPI[predicate][0 if self.dtype.kind == "i" else 1],
             )
-        truth = dtype("bool").with_lanes_of(self.dtype)
+        boolean = dtype("bool").with_lanes_of(self.dtype)
         attr = _int_attr(number, i64)
-        value = emit(name, truth.scalar_type, self.value, rhs.value, predicate=attr)
-        return Scalar(value, truth)
+        value = emit(name, boolean.scalar_type, self.value, rhs.value, predicate=attr)
+        return Scalar(value, boolean)
 
     def equal(self, other: Scalar | float) -> Scalar:
         return self._compare("eq", other)
@@ -216,19 +220,19 @@ class Scalar:
         return self._compare("ge", other)
 
     def maximum(self, other: Scalar | float) -> Scalar:
-        """The larger one; NaN if either is; of two zeros any."""
+        """The larger operand; NaN if either is NaN; the sign of zero is unspecified."""
         if self.dtype.is_float:
             return self._extreme("arith.maximumf", other)
         return self._binary({"i": "arith.maxsi", "u": "arith.maxui"}, other)
 
     def minimum(self, other: Scalar | float) -> Scalar:
-        """The smaller one; NaN if either is; of two zeros any."""
+        """The smaller operand; NaN if either is NaN; the sign of zero is unspecified."""
         if self.dtype.is_float:
             return self._extreme("arith.minimumf", other)
         return self._binary({"i": "arith.minsi", "u": "arith.minui"}, other)
 
     def _extreme(self, name: str, other: Scalar | float) -> Scalar:
-        """Without the order of zeros, which takes x86 more work than the rest."""
+        """Ignores the sign of zero (``nsz``), which costs most of the work on x86."""
         flags = ir.Attribute.parse("#arith.fastmath<nsz>")
         rhs = self._same(other)
         value = emit(name, self.value.type, self.value, rhs.value, fastmath=flags)
@@ -236,7 +240,7 @@ class Scalar:
 
 
 def constant(value: float, type_: DType) -> Scalar:
-    """A number of an element type; of a vector type, in every lane."""
+    """A constant of an element type; a splat for vector types."""
     attr = _number_attribute(value, type_.element)
     if type_.is_vector:
         attr = ir.DenseElementsAttr.get_splat(type_.scalar_type, attr)
@@ -253,27 +257,26 @@ def _number_attribute(value: float, type_: DType) -> ir.Attribute:
 
 
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
-    """``then`` where ``condition`` holds, else ``otherwise``."""
+    """``then`` if ``condition`` holds, else ``otherwise``, lane by lane."""
     value = emit(
         "arith.select", then.value.type, condition.value, then.value, otherwise.value
     )
     return Scalar(value, then.dtype)
 
 
-def function(name: str, *operands: Scalar) -> Scalar:
-    """A function whose result has the type of its operands, such as ``math.exp``."""
+def emit_same_type(name: str, *operands: Scalar) -> Scalar:
+    """An operation whose result has the type of its operands, such as ``math.exp``."""
     first = operands[0]
     value = emit(name, first.value.type, *(o.value for o in operands))
     return Scalar(value, first.dtype)
 
 
 def cast(operand: Scalar, type_: DType) -> Scalar:
-    """Convert to another type.
+    """Converts to another element type.
 
-    Floats to integers truncate; out of range they saturate at the limits of the type, and
-    NaN becomes the lowest. To integers of less than a byte they go by way of int32, of
-    which the low bits remain. Anything to bool tests for zero. Floats of a byte and less
-    are converted from and to float32.
+    Floats to integers truncate and saturate; NaN becomes the lowest integer. Integers
+    below 8 bits keep the low bits of the conversion to int32. To bool, nonzero is true.
+    Floats of 8 bits or fewer are converted from and to float32.
     """
     source = operand.dtype
     if source == type_:
@@ -298,7 +301,7 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
 
 
 def _cast_float(operand: Scalar, type_: DType) -> Scalar:
-    """A float as another one, or as an integer."""
+    """Converts a float to another float type or to an integer type."""
     if type_.is_float:
         return _resize_float(operand, type_)
     if type_.is_padded:
@@ -307,18 +310,18 @@ def _cast_float(operand: Scalar, type_: DType) -> Scalar:
 
 
 def from_memory(loaded: ir.Value, type_: DType) -> Scalar:
-    """What a load from a buffer of a type gives."""
+    """Converts an element loaded from a buffer to its scalar value."""
     if not type_.is_padded:
         return Scalar(loaded, type_)
     if type_.kind == "b":
-        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
+        # Callers may pass any bytes: nonzero is true, as in numpy.
         return Scalar(loaded, dtype("int8").with_lanes_of(type_)).not_equal(0)
     bits = emit("arith.trunci", type_.bits_type, loaded)
     return bitcast(Scalar(bits, type_), type_)
 
 
 def to_memory(value: ir.Value, type_: DType) -> ir.Value:
-    """What a buffer of a type stores for a value."""
+    """Converts a scalar value to the element that a buffer stores."""
     if not type_.is_padded:
         return value
     if type_.is_float:
@@ -327,23 +330,25 @@ def to_memory(value: ir.Value, type_: DType) -> ir.Value:
 
 
 def bitcast(operand: Scalar, type_: DType) -> Scalar:
-    """The same bits as a number of another type of that width."""
+    """Reinterprets the bits as another type of the same width."""
     if operand.value.type == type_.scalar_type:
         return Scalar(operand.value, type_)
     return Scalar(emit("arith.bitcast", type_.scalar_type, operand.value), type_)
 
 
 def _truncate(operand: Scalar, type_: DType) -> Scalar:
-    """A float as an integer: truncated, saturated at the limits of the type; NaN the lowest.
+    """Converts a float to an integer: truncates, saturates; NaN gives the lowest integer.
 
-    ``arith.fptosi`` is undefined out of range, so its operand is clamped to the integers
-    that the float type has. Where these end below the limit of the type, as 2^31 - 128 of
-    f32 for i32, a select puts in the limit. Comparisons that are false for NaN make two
-    instructions of a clamp on x86.
+    ``arith.fptosi`` is poison out of range, so its operand is clamped to the integers
+    that the float type represents. If the largest of these is below the limit of the
+    integer type, as 2^31 - 128 (f32) for i32, a select inserts the limit. The clamp uses
+    comparisons that are false for NaN, which x86 executes as two instructions.
     """
     if operand.dtype.bits < 32:
         operand = _resize_float(operand, _float32_like(operand))
-    low, high = (constant(v, operand.dtype) for v in limits_of(operand.dtype, type_))
+    low, high = (
+        constant(v, operand.dtype) for v in exact_integer_limits(operand.dtype, type_)
+    )
     clamped = select(operand > low, operand, low)
     clamped = select(clamped < high, clamped, high)
     name = "arith.fptosi" if type_.kind == "i" else "arith.fptoui"
@@ -354,23 +359,23 @@ def _truncate(operand: Scalar, type_: DType) -> Scalar:
     return select(operand > high, greatest, truncated)
 
 
-def limits_of(source: DType, target: DType) -> tuple[float, float]:
-    """The least and the greatest integer of ``target`` that ``source`` has too."""
+def exact_integer_limits(source: DType, target: DType) -> tuple[float, float]:
+    """The lowest and highest integers of ``target`` that are exact in ``source``."""
     bits = _value_bits(target)
     high = 2**bits - 2 ** max(0, bits - _DIGITS[source.bits])
     return -(2.0**bits) if target.kind == "i" else 0.0, float(high)
 
 
-_DIGITS = {32: 24, 64: 53}  # of the significands of f32 and f64
+_DIGITS = {32: 24, 64: 53}  # significand bits of f32 and f64
 
 
 def _value_bits(type_: DType) -> int:
-    """Bits of an integer type without the sign."""
+    """Bits of an integer type without the sign bit."""
     return type_.bits - (type_.kind == "i")
 
 
 def _resize_float(operand: Scalar, type_: DType) -> Scalar:
-    """Between float types; f16 and bf16 meet in f32."""
+    """Converts between float types; of equal width (f16 and bf16) through f32."""
     if operand.dtype.bits == type_.bits:
         return _resize_float(cast(operand, _float32_like(operand)), type_)
     name = "arith.truncf" if operand.dtype.bits > type_.bits else "arith.extf"
@@ -385,9 +390,9 @@ _INT32 = dtype("int32")
 
 
 class Index:
-    """An ``index`` value with Python's operators; combinations of ints stay ints.
+    """An ``index`` SSA value with Python's operators.
 
-    ``//`` and ``%`` are for values that are never negative.
+    ``//`` and ``%`` are unsigned: both operands must not be negative.
     """
 
     def __init__(self, value: ir.Value) -> None:
@@ -468,24 +473,24 @@ class Index:
         return self._compare("eq", other)
 
     def to_scalar(self, type_: DType) -> Scalar:
-        """The index as a number of an element type."""
+        """Converts the index to an element type."""
         i64 = dtype("int64")
         value = emit("arith.index_cast", i64.scalar_type, self.value)
         return cast(Scalar(value, i64), type_)
 
     @staticmethod
     def from_scalar(scalar: Scalar) -> Index:
-        """A signed integer as an index."""
+        """Converts a signed integer to an index."""
         wide = cast(scalar, dtype("int64"))
         return Index(emit("arith.index_cast", ir.IndexType.get(), wide.value))
 
 
 def nonzero_divisor(divisor: Index, *, is_size: bool) -> Index:
-    """A divisor, or 1 in place of 0: to divide by 0 would end the process.
+    """Replaces a divisor of 0 by 1, since division by zero would kill the process.
 
     Args:
         divisor: an index of either sign.
-        is_size: whether it is surely not negative.
+        is_size: whether it is known not to be negative.
     """
     if is_size:
         return divisor.maximum(1)
@@ -495,12 +500,12 @@ def nonzero_divisor(divisor: Index, *, is_size: bool) -> Index:
 
 
 def emit_dim(dim: Dim, sizes: Mapping[str, Index]) -> Index | int:
-    """A symbolic size as an index, from the values of its symbols."""
+    """Emits a symbolic size as an index, given the values of its symbols."""
     if not isinstance(dim, Expr):
         return dim
     total: Index | int = 0
-    for monomial, factor in dim.terms:
-        term: Index | int = factor
+    for monomial, coefficient in dim.terms:
+        term: Index | int = coefficient
         for atom in monomial:
             term = _emit_atom(atom, sizes) * term
         total = term + total
@@ -510,13 +515,13 @@ def emit_dim(dim: Dim, sizes: Mapping[str, Index]) -> Index | int:
 def _emit_atom(atom: Any, sizes: Mapping[str, Index]) -> Index:
     if atom.op == "symbol":
         return sizes[atom.text]
-    parts = [Index(Index.value_of(emit_dim(arg, sizes))) for arg in atom.args]
+    args = [Index(Index.value_of(emit_dim(arg, sizes))) for arg in atom.args]
     if atom.op == "floordiv":
-        lhs, rhs = parts
+        lhs, rhs = args
         if not isinstance(atom.args[1], int):
             rhs = nonzero_divisor(rhs, is_size=is_known_le(0, atom.args[1]))
         return Index(emit("arith.floordivsi", ir.IndexType.get(), lhs.value, rhs.value))
-    least = parts[0]
-    for part in parts[1:]:
-        least = least.minimum(part)
+    least = args[0]
+    for arg in args[1:]:
+        least = least.minimum(arg)
     return least

@@ -1,11 +1,11 @@
-"""Where models come from: each frontend makes an ``IRModule`` of relax operations."""
+"""Frontends: importers of models into an ``IRModule`` of Relax operations."""
 
 from importlib import import_module
 from types import ModuleType
 
 
 def __getattr__(name: str) -> ModuleType:
-    """A front end of an optional dependency, which is loaded when it is first used."""
+    """Load the frontend of an optional dependency on first use."""
     if name != "torch":
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     return import_module(f"{__name__}.{name}")

@@ -1,10 +1,9 @@
-"""Networks as in PyTorch: modules, layers and operators that build a graph of Relax.
+"""PyTorch-like frontend: modules, layers and operators that build Relax functions.
 
-Subclass :class:`Module`, write ``forward``, and ``export_tvm`` gives the functions and the
-parameters; ``jit`` compiles them.
+Subclass :class:`Module` and define ``forward``; ``export_tvm`` returns the functions and
+the parameters, ``jit`` compiles them.
 """
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.nn import core, exporter, modules, op, spec, visitor
 from relax_mlir.nn.core import (
     Effect,
@@ -43,6 +42,7 @@ from relax_mlir.nn.modules import (
 from relax_mlir.nn.op import *  # noqa: F403  it has __all__
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.nn.visitor import Mutator
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = [
     "GELU",

@@ -1,4 +1,4 @@
-"""Attention, and what tells a network of times."""
+"""Attention layer and timestep embeddings."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def _activation(name: str) -> SiLU:
 
 
 class TimestepEmbedding(Module):
-    """Two matrix products with an activation between them, for embedded times.
+    """Two-layer MLP for timestep embeddings.
 
     Args:
-        in_channels: size of the last dimension.
-        time_embed_dim: that between the products.
-        act_fn: the activation: ``silu``.
-        out_dim: size of the last dimension of the result; ``time_embed_dim`` if none is
-            given.
-        post_act_fn: an activation at the end, or None.
-        cond_proj_dim: size of a condition that is added at first, or None.
+        in_channels: size of the last dimension of the input.
+        time_embed_dim: size of the hidden layer.
+        act_fn: the activation function, ``silu``.
+        out_dim: size of the last dimension of the result; ``time_embed_dim`` by default.
+        post_act_fn: a final activation function, or None.
+        cond_proj_dim: size of a condition that is projected and added to the input, or
+            None.
 
     Raises:
-        NotImplementedError: there is no such activation.
+        NotImplementedError: the activation function is unknown.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TimestepEmbedding(Module):
         self.post_act = None if post_act_fn is None else _activation(post_act_fn)
 
     def forward(self, sample: Tensor, condition: Tensor | None = None) -> Tensor:
-        """What it makes of ``sample``."""
+        """Apply the layer to ``sample``."""
         if condition is not None:
             if self.cond_proj is None:
                 raise ValueError("`condition`: expected none without `cond_proj_dim`")
@@ -67,12 +67,12 @@ class TimestepEmbedding(Module):
 
 
 class Timesteps(Module):
-    """Sines and cosines of times; see :func:`relax_mlir.nn.op.get_timestep_embedding`.
+    """Sinusoidal timestep embedding; see :func:`relax_mlir.nn.op.layers.get_timestep_embedding`.
 
     Args:
-        num_channels: how many for each.
+        num_channels: size of the embedding.
         flip_sin_to_cos: whether the cosines come first.
-        downscale_freq_shift: how many steps fewer than frequencies there are.
+        downscale_freq_shift: subtracted from the number of frequencies in the exponent.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Timesteps(Module):
         self.downscale_freq_shift = downscale_freq_shift
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.get_timestep_embedding(
             x,
             embedding_dim=self.num_channels,
@@ -96,18 +96,17 @@ class Timesteps(Module):
 
 
 class Attention(Module):
-    """Attention of several heads, with matrix products before and behind it.
+    """Multi-head attention with input and output projections.
 
     Args:
-        query_dim: size of the last dimension.
-        cross_attention_dim: that of what is attended to; ``query_dim`` if none is given.
-        heads: how many heads.
-        dim_head: the size of each.
-        bias: whether the products before have biases.
-        norm_num_groups: groups of a norm at first, or None for no norm.
-        out_bias: whether the product behind has a bias.
-        scale_qk: whether the products of queries and keys are divided by the root of
-            ``dim_head``.
+        query_dim: size of the last dimension of the queries.
+        cross_attention_dim: that of keys and values; ``query_dim`` by default.
+        heads: the number of heads.
+        dim_head: the head size.
+        bias: whether the input projections have biases.
+        norm_num_groups: the number of groups of a group norm on the input, or None.
+        out_bias: whether the output projection has a bias.
+        scale_qk: whether scores are scaled by 1 / sqrt(dim_head).
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class Attention(Module):
 
     @property
     def scale(self) -> float | None:
-        """The factor of the products; None for the one that the head's size gives."""
+        """The scale of scores; None for 1 / sqrt(dim_head)."""
         return None if self.scale_qk else 1.0
 
     def forward(
@@ -150,16 +149,17 @@ class Attention(Module):
         attention_mask: Tensor | None = None,
         **cross_attention_kwargs: Any,
     ) -> Tensor:
-        """What it makes of ``hidden_states``.
+        """Apply the layer to ``hidden_states``.
 
         Args:
-            hidden_states: what asks.
-            encoder_hidden_states: what is attended to; ``hidden_states`` if there is none.
+            hidden_states: the source of queries.
+            encoder_hidden_states: the source of keys and values; ``hidden_states`` by
+                default.
             attention_mask: not supported.
-            cross_attention_kwargs: accepted and without effect.
+            cross_attention_kwargs: ignored.
 
         Raises:
-            NotImplementedError: there is an ``attention_mask``.
+            NotImplementedError: ``attention_mask`` is given.
         """
         if attention_mask is not None:
             raise UnsupportedArgumentError("`attention_mask`: expected None")
@@ -171,11 +171,11 @@ class Attention(Module):
         key = self.to_k(encoder_hidden_states)
         value = self.to_v(encoder_hidden_states)
         shape = [0, -1, self.heads, self.dim_head]
-        attended = op.scaled_dot_product_attention(
+        output = op.scaled_dot_product_attention(
             op.reshape(query, shape),
             op.reshape(key, shape),
             op.reshape(value, shape),
             scale=self.scale,
         )
-        attended = op.reshape(attended, (0, -1, self.inner_dim))
-        return self.to_out[0](attended)
+        output = op.reshape(output, (0, -1, self.inner_dim))
+        return self.to_out[0](output)

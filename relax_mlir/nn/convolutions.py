@@ -1,4 +1,4 @@
-"""Convolutions as layers."""
+"""Convolution layers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from relax_mlir.nn import op
 from relax_mlir.nn.module import Module
 from relax_mlir.nn.tensor import Parameter, Tensor
 from relax_mlir.objects.prim import PrimExpr
-from relax_mlir.objects.prim.terms import Term, Terms
-from relax_mlir.topi.ranks import Positive
+from relax_mlir.objects.prim.terms import PrimExprLike, PrimExprLikes
+from relax_mlir.tvm.topi.ranks import PositiveInt
 
 __all__ = ["Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D"]
 
 
 class _Convolution(Module):
-    """What all convolutions hold.
+    """Base of convolution layers.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
-        kernel_size: sizes of the window.
-        stride: steps of the window.
-        padding: zeros around the input.
-        dilation: distance of the window's elements.
-        groups: into how many parts the channels fall.
+        kernel_size: kernel sizes.
+        stride: strides.
+        padding: zero padding of the input.
+        dilation: dilation of the kernel.
+        groups: the number of channel groups.
     """
 
     def __init__(
         self,
-        in_channels: Term,
-        out_channels: Term,
-        kernel_size: Terms,
-        stride: Terms,
-        padding: Terms | str,
-        dilation: Terms,
-        groups: Positive,
+        in_channels: PrimExprLike,
+        out_channels: PrimExprLike,
+        kernel_size: PrimExprLikes,
+        stride: PrimExprLikes,
+        padding: PrimExprLikes | str,
+        dilation: PrimExprLikes,
+        groups: PositiveInt,
     ) -> None:
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -46,23 +46,25 @@ class _Convolution(Module):
         self.dilation = dilation
         self.groups = groups
 
-    def _hold(self, shape: Sequence[Term], bias: bool, dtype: str | None) -> None:
+    def _create_parameters(
+        self, shape: Sequence[PrimExprLike], bias: bool, dtype: str | None
+    ) -> None:
         self.weight = Parameter(shape, dtype)
         self.bias = Parameter((self.out_channels,), dtype) if bias else None
 
 
 class Conv1D(_Convolution):
-    """A convolution of vectors.
+    """1D convolution.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: steps of the window.
-        padding: zeros around the input.
-        dilation: distance of the window's elements.
-        groups: into how many parts the channels fall.
-        bias: whether there is a bias.
+        kernel_size: kernel size.
+        stride: strides.
+        padding: zero padding of the input.
+        dilation: dilation of the kernel.
+        groups: the number of channel groups.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
     """
 
@@ -74,17 +76,19 @@ class Conv1D(_Convolution):
         stride: int = 1,
         padding: int = 0,
         dilation: int = 1,
-        groups: Positive = 1,
+        groups: PositiveInt = 1,
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups
         )
-        self._hold((out_channels, in_channels // groups, kernel_size), bias, dtype)
+        self._create_parameters(
+            (out_channels, in_channels // groups, kernel_size), bias, dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.conv1d(
             x,
             self.weight,
@@ -97,30 +101,30 @@ class Conv1D(_Convolution):
 
 
 class Conv2D(_Convolution):
-    """A convolution of images.
+    """2D convolution.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
-        kernel_size: sizes of the window; one number for both.
-        stride: steps of the window.
-        padding: zeros around the input.
-        dilation: distance of the window's elements.
-        groups: into how many parts the channels fall.
-        bias: whether there is a bias.
+        kernel_size: kernel sizes; one number for both.
+        stride: strides.
+        padding: zero padding of the input.
+        dilation: dilation of the kernel.
+        groups: the number of channel groups.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
-        data_layout: order of the input's dimensions.
+        data_layout: layout of the input.
     """
 
     def __init__(
         self,
-        in_channels: Term,
-        out_channels: Term,
-        kernel_size: Terms,
-        stride: Terms = 1,
-        padding: Terms | str = 0,
-        dilation: Terms = 1,
-        groups: Positive = 1,
+        in_channels: PrimExprLike,
+        out_channels: PrimExprLike,
+        kernel_size: PrimExprLikes,
+        stride: PrimExprLikes = 1,
+        padding: PrimExprLikes | str = 0,
+        dilation: PrimExprLikes = 1,
+        groups: PositiveInt = 1,
         bias: bool = True,
         dtype: str | None = None,
         data_layout: str = "NCHW",
@@ -130,10 +134,12 @@ class Conv2D(_Convolution):
             in_channels, out_channels, window, stride, padding, dilation, groups
         )
         self.data_layout = data_layout
-        self._hold((out_channels, in_channels // groups, *window), bias, dtype)
+        self._create_parameters(
+            (out_channels, in_channels // groups, *window), bias, dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.conv2d(
             x,
             self.weight,
@@ -147,30 +153,30 @@ class Conv2D(_Convolution):
 
 
 class Conv3D(_Convolution):
-    """A convolution of volumes.
+    """3D convolution.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
-        kernel_size: sizes of the window; one number for all three.
-        stride: steps of the window.
-        padding: zeros around the input.
-        dilation: distance of the window's elements.
-        groups: into how many parts the channels fall.
-        bias: whether there is a bias.
+        kernel_size: kernel sizes; one number for all three.
+        stride: strides.
+        padding: zero padding of the input.
+        dilation: dilation of the kernel.
+        groups: the number of channel groups.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
-        data_layout: order of the input's dimensions.
+        data_layout: layout of the input.
     """
 
     def __init__(
         self,
-        in_channels: Term,
-        out_channels: Term,
-        kernel_size: Terms,
-        stride: Terms = 1,
-        padding: Terms | str = 0,
-        dilation: Terms = 1,
-        groups: Positive = 1,
+        in_channels: PrimExprLike,
+        out_channels: PrimExprLike,
+        kernel_size: PrimExprLikes,
+        stride: PrimExprLikes = 1,
+        padding: PrimExprLikes | str = 0,
+        dilation: PrimExprLikes = 1,
+        groups: PositiveInt = 1,
         bias: bool = True,
         dtype: str | None = None,
         data_layout: str = "NCDHW",
@@ -180,10 +186,12 @@ class Conv3D(_Convolution):
             in_channels, out_channels, window, stride, padding, dilation, groups
         )
         self.data_layout = data_layout
-        self._hold((out_channels, in_channels // groups, *window), bias, dtype)
+        self._create_parameters(
+            (out_channels, in_channels // groups, *window), bias, dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.conv3d(
             x,
             self.weight,
@@ -197,18 +205,18 @@ class Conv3D(_Convolution):
 
 
 class ConvTranspose1D(_Convolution):
-    """A transposed convolution of vectors.
+    """Transposed 1D convolution.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the result.
-        kernel_size: size of the window.
-        stride: steps of the window.
-        padding: what is cut from the result.
-        output_padding: what is added to one side of it.
-        dilation: distance of the window's elements.
-        groups: into how many parts the channels fall.
-        bias: whether there is a bias.
+        kernel_size: kernel size.
+        stride: strides.
+        padding: elements cropped from both ends of the result.
+        output_padding: elements added at the end of the result.
+        dilation: dilation of the kernel.
+        groups: the number of channel groups.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
     """
 
@@ -221,7 +229,7 @@ class ConvTranspose1D(_Convolution):
         padding: int = 0,
         output_padding: int = 0,
         dilation: int = 1,
-        groups: Positive = 1,
+        groups: PositiveInt = 1,
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
@@ -229,10 +237,12 @@ class ConvTranspose1D(_Convolution):
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups
         )
         self.output_padding = output_padding
-        self._hold((in_channels, out_channels // groups, kernel_size), bias, dtype)
+        self._create_parameters(
+            (in_channels, out_channels // groups, kernel_size), bias, dtype
+        )
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.conv1d_transpose(
             x,
             self.weight,
@@ -245,7 +255,7 @@ class ConvTranspose1D(_Convolution):
         )
 
 
-def _window(kernel_size: Terms, rank: int) -> list[Any]:
+def _window(kernel_size: PrimExprLikes, rank: int) -> list[Any]:
     if isinstance(kernel_size, Iterable) and not isinstance(kernel_size, PrimExpr):
         window = list(kernel_size)
     else:

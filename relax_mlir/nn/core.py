@@ -1,6 +1,5 @@
-"""What networks are made of, by the module that TVM has it in."""
+"""Core classes of the frontend, re-exported under TVM's module name."""
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.effect import Effect
 from relax_mlir.nn.module import (
     Module,
@@ -17,6 +16,7 @@ from relax_mlir.nn.tensor import (
     set_default_dtype,
     wrap_nested,
 )
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = [
     "Effect",

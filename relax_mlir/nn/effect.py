@@ -1,4 +1,4 @@
-"""What a network does beside computing: an effect is a value that functions pass on."""
+"""Effects: state that is threaded through functions as values, such as a KV cache."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any
 
 from relax_mlir.errors import ArgumentValueError
 from relax_mlir.nn.tensor import Tensor, current_builder, get_default_dtype
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import PrimValue, Var
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     ShapeExpr,
     TensorStructInfo,
 )
-from relax_mlir.relax import op
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.tvm.relax import op
 
 __all__ = ["Effect", "IOEffect", "KVCache"]
 
 
 class Effect:
-    """Base of effects: state that each function takes, and gives back."""
+    """Base of effects: state that each function takes and returns."""
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
-        """Add to the graph what makes the first state."""
+        """Emit the creation of the initial state."""
         raise NotImplementedError
 
     def create(self, name_hint: str) -> list[Var]:
-        """The parameters of a function that hold the state."""
+        """The function parameters for the state."""
         raise NotImplementedError
 
     def set_state(self, state_vars: list[Var]) -> None:
-        """From here on these hold the state."""
+        """Replace the current state."""
         raise NotImplementedError
 
     def finalize(self) -> list[Var]:
-        """What holds the state at the end of a function; forgets it."""
+        """Return and clear the state, at the end of a function."""
         raise NotImplementedError
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the element type, if it has one."""
+        """Change the element type, if the effect has one."""
 
 
 class _OneValue(Effect):
@@ -61,7 +61,7 @@ class _OneValue(Effect):
 
     @property
     def current(self) -> Var:
-        """What holds the state here.
+        """The current state.
 
         Raises:
             ValueError: no function is being built.
@@ -75,7 +75,7 @@ class _OneValue(Effect):
 
 
 class IOEffect(_OneValue):
-    """Input and output: keeps what functions print in order."""
+    """Input and output: orders printing."""
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         return [builder.emit(op.null_value(), f"{name_hint}.io")]
@@ -85,18 +85,18 @@ class IOEffect(_OneValue):
 
     @property
     def effect(self) -> Var | None:
-        """What holds the state, if a function is being built."""
+        """The current state, or None if no function is being built."""
         return self.state
 
 
 class KVCache(_OneValue):
-    """A tensor that grows along its first axis from call to call.
+    """A KV cache: a tensor that grows along its first axis across calls.
 
-    The registered functions ``vm.builtin.attention_kv_cache_create``, ``_append`` and
-    ``_view`` hold the elements.
+    The elements are owned by the registered functions
+    ``vm.builtin.attention_kv_cache_create``, ``_append`` and ``_view``.
 
     Args:
-        init_seq_len: how many rows there is room for at first.
+        init_seq_len: the initial capacity in rows.
         unit_shape: the shape of one row.
         dtype: element type.
     """
@@ -110,21 +110,21 @@ class KVCache(_OneValue):
 
     def emit_init(self, name_hint: str, builder: BlockBuilder) -> list[Var]:
         shape = ShapeExpr([self.init_seq_len, *self.unit_shape])
-        made = op.call_pure_packed(
+        created = op.call_pure_packed(
             "vm.builtin.attention_kv_cache_create",
             op.zeros(shape, self.dtype),
             shape,
             PrimValue(0),
             sinfo_args=ObjectStructInfo(),
         )
-        return [builder.emit(made, name_hint)]
+        return [builder.emit(created, name_hint)]
 
     def create(self, name_hint: str) -> list[Var]:
         return [Var(name_hint, ObjectStructInfo())]
 
     @property
     def cache(self) -> Var | None:
-        """What holds the state, if a function is being built."""
+        """The current state, or None if no function is being built."""
         return self.state
 
     def to(self, dtype: str | None = None) -> None:
@@ -143,21 +143,21 @@ class KVCache(_OneValue):
         return Tensor(_expr=current_builder().emit(found))
 
     def append(self, new_element: Tensor) -> None:
-        """Add rows at the end.
+        """Append rows.
 
         Raises:
-            TypeError: they have another element type.
+            TypeError: the element type differs.
         """
         if new_element.dtype != self.dtype:
             raise TypeError(
                 f"cache of {self.dtype}: expected rows of {self.dtype}, got "
                 f"{new_element.dtype}"
             )
-        longer = op.call_inplace_packed(
+        appended = op.call_inplace_packed(
             "vm.builtin.attention_kv_cache_append",
             self.current,
             new_element.as_expr(),
             inplace_indices=[0],
             sinfo_args=ObjectStructInfo(),
         )
-        self.state = current_builder().emit(longer)
+        self.state = current_builder().emit(appended)

@@ -1,4 +1,4 @@
-"""From modules to functions of Relax."""
+"""Export of modules to Relax functions."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, ClassVar
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import ArgumentTypeError, BuilderError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.nn import spec as specs
 from relax_mlir.nn.effect import Effect, IOEffect
 from relax_mlir.nn.extern import ExternModule
 from relax_mlir.nn.module import Module, find_members
 from relax_mlir.nn.tensor import Object, Parameter, Tensor
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, TupleGetItem, Var
 from relax_mlir.objects.expr import Tuple as TupleExpr
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     ShapeStructInfo,
     TupleStructInfo,
 )
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = ["Exporter", "add_extern"]
 
 
 def add_extern(mod: ExternModule) -> None:
-    """Say that the network being exported uses functions of an external module.
+    """Register an external module with the network being exported.
 
     Raises:
-        RuntimeError: none is being exported.
+        RuntimeError: no network is being exported.
         ValueError: another external module has a function of the same name.
     """
     Exporter.current().add_external_module(mod)
 
 
 class Exporter:
-    """Makes functions of Relax of the methods of a module.
+    """Builds Relax functions from the methods of a module.
 
     Args:
         debug: whether functions may print.
 
     Attributes:
-        builder: of the functions.
-        io_effect: what keeps printing in order, or None.
+        builder: the builder of the functions.
+        io_effect: the effect that orders printing, or None.
         extern_mods: external modules that the network uses.
     """
 
@@ -59,10 +59,10 @@ class Exporter:
 
     @staticmethod
     def current() -> Exporter:
-        """The exporter at work.
+        """The active exporter.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: no exporter is active.
         """
         if not Exporter._stack:
             raise BuilderError(
@@ -71,7 +71,7 @@ class Exporter:
         return Exporter._stack[-1]
 
     @contextmanager
-    def _at_work(self) -> Iterator[None]:
+    def _activate(self) -> Iterator[None]:
         Exporter._stack.append(self)
         try:
             yield
@@ -79,7 +79,7 @@ class Exporter:
             Exporter._stack.pop()
 
     def add_external_module(self, mod: ExternModule) -> None:
-        """Say that the network uses functions of an external module.
+        """Register an external module that the network uses.
 
         Raises:
             ValueError: another one has a function of the same name.
@@ -87,17 +87,17 @@ class Exporter:
         if mod in self.extern_mods:
             return
         known = {name for other in self.extern_mods for name in other.symbols}
-        twice = sorted(known & set(mod.symbols))
-        if twice:
+        duplicates = sorted(known & set(mod.symbols))
+        if duplicates:
             raise ValueError(
-                f"external modules: expected each function once, got {twice} twice"
+                f"external modules: expected each function once, got {duplicates} twice"
             )
         self.extern_mods.append(mod)
 
     def build(
         self, spec: specs.ModuleSpec
     ) -> tuple[IRModule, list[tuple[str, Parameter]], list[ExternModule]]:
-        """Make the functions.
+        """Build the functions.
 
         Returns:
             The module, its parameters by name, and the external modules that it uses.
@@ -112,7 +112,7 @@ class Exporter:
         effects: list[tuple[str, Effect]] = list(find_members(module, Effect))
         if self.io_effect is not None:
             effects.insert(0, ("", self.io_effect))
-        with self._at_work():
+        with self._activate():
             if effects:
                 self._initialize(effects)
             for name, method in zip(spec.method_names, spec.method_specs, strict=True):
@@ -120,7 +120,7 @@ class Exporter:
         return self.builder.finalize(), parameters, self.extern_mods
 
     def _initialize(self, effects: Sequence[tuple[str, Effect]]) -> None:
-        """The function that makes the first state of all effects."""
+        """Emit the function that creates the initial state of all effects."""
         builder = self.builder
         with builder.function("_initialize_effect", params=[]):
             with builder.dataflow():
@@ -130,7 +130,7 @@ class Exporter:
 
 
 class _Method:
-    """One method on its way to a function."""
+    """Export of one method."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class _Method:
         self.effects = effects
 
     def emit(self, name: str) -> None:
-        """Add the function."""
+        """Emit the function."""
         states = {"packed": 1, "none": 0, "plain": len(self.effects)}
         taken = len(self.spec.arg_specs) + states[self.spec.effect_mode]
         builder = self.builder
@@ -165,14 +165,14 @@ class _Method:
             builder.emit_func_output(result, inputs)
 
     def _with_states(self, result: Expr) -> Expr:
-        """The result, and the state of the effects behind it."""
+        """The result, with the final states of the effects."""
         states = [state for _, effect in self.effects for state in effect.finalize()]
         if not states or self.spec.effect_mode == "none":
             return result
         return TupleExpr([result, TupleExpr(states)])
 
     def _states(self) -> list[Var]:
-        """The parameters that hold the state of the effects."""
+        """The function parameters for the states of the effects."""
         created = [(effect, effect.create(name)) for name, effect in self.effects]
         listed = [state for _, states in created for state in states]
         for effect, states in created:
@@ -187,31 +187,31 @@ class _Method:
         return [whole]
 
     def _weights(self) -> list[Var]:
-        """The parameters that are the parameters of the module.
+        """The function parameters for the parameters of the module.
 
-        Symbolic sizes of the same name are one; those of other functions are others.
+        Symbolic sizes of the same name are one variable, which is local to the function.
         """
         sizes: dict[str, prim.Var] = {}
         listed: list[Var] = []
         for name, parameter in self.parameters:
             shape = [_renewed(size, sizes) for size in parameter.shape]
-            made = Tensor.placeholder(shape, parameter.dtype, name).as_expr()
-            assert isinstance(made, Var)
-            parameter.stand_for(made)
-            listed.append(made)
+            variable = Tensor.placeholder(shape, parameter.dtype, name).as_expr()
+            assert isinstance(variable, Var)
+            parameter.bind(variable)
+            listed.append(variable)
         if self.spec.param_mode != "packed":
             return listed if self.spec.param_mode == "plain" else []
         whole = _packed("packed_params", listed)
         for number, (name, parameter) in enumerate(self.parameters):
-            parameter.stand_for(self.builder.emit(TupleGetItem(whole, number), name))
+            parameter.bind(self.builder.emit(TupleGetItem(whole, number), name))
         return [whole]
 
 
 class _Arguments:
-    """The arguments of one method; symbolic sizes of the same name are one.
+    """The arguments of one method; symbolic sizes of the same name are one variable.
 
     Attributes:
-        variables: the parameters of the function that they become.
+        variables: the function's parameters.
     """
 
     def __init__(self, builder: BlockBuilder) -> None:
@@ -223,10 +223,11 @@ class _Arguments:
         return self._sizes.setdefault(name, prim.Var(name, "int64"))
 
     def add(self, name: str, spec: Any) -> Any:
-        """One more argument.
+        """Add an argument.
 
         Returns:
-            What the method gets; for a tuple what emits the bindings that take it apart.
+            The value for the method; for a tuple a function that emits the bindings of
+            its elements and returns them.
         """
         value = self._value(name, spec)
         if not isinstance(spec, specs.Tuple):
@@ -234,7 +235,7 @@ class _Arguments:
             return value
         whole = _packed(name, _variable(name, value))
         self.variables.append(whole)
-        return lambda: self._taken_apart(name, spec, value, whole)
+        return lambda: self._unpack_tuple(name, spec, value, whole)
 
     def _value(self, name: str, spec: Any) -> Any:
         if isinstance(spec, specs.Int):
@@ -248,7 +249,7 @@ class _Arguments:
             return [self._value(f"{name}_{i}", s) for i, s in enumerate(spec.elements)]
         raise TypeError(f"Invalid spec for argument {name}: {spec}")
 
-    def _taken_apart(
+    def _unpack_tuple(
         self, name: str, spec: specs.Tuple, value: Sequence[Any], whole: Var
     ) -> Any:
         """The elements of a tuple, each bound to a variable."""
@@ -257,7 +258,7 @@ class _Arguments:
             own = f"{name}_{i}"
             part = self.builder.emit(TupleGetItem(whole, i), own)
             if isinstance(kind, specs.Tuple):
-                parts.append(self._taken_apart(own, kind, known, part))
+                parts.append(self._unpack_tuple(own, kind, known, part))
             elif isinstance(kind, specs.Tensor):
                 parts.append(Tensor(_expr=part))
             elif isinstance(kind, specs.Object):
@@ -268,7 +269,7 @@ class _Arguments:
 
 
 def _variable(name: str, value: Any) -> Any:
-    """The parameter of a function that an argument becomes; a list of such for a tuple."""
+    """The function parameter of an argument; a nested list for a tuple."""
     if isinstance(value, prim.Var):
         return Var(name, ShapeStructInfo([value]))
     if isinstance(value, list):
@@ -277,7 +278,7 @@ def _variable(name: str, value: Any) -> Any:
 
 
 def _renewed(size: Any, sizes: dict[str, prim.Var]) -> Any:
-    """A size in which each variable is the one of its name in ``sizes``."""
+    """A size with its variables replaced by those of the same name in ``sizes``."""
     if not isinstance(size, prim.PrimExpr):
         return size
     variables = [t for t in prim.post_order(size) if isinstance(t, prim.Var)]
@@ -286,7 +287,7 @@ def _renewed(size: Any, sizes: dict[str, prim.Var]) -> Any:
 
 
 def _packed(name: str, variables: Sequence[Any]) -> Var:
-    """A parameter that holds several values."""
+    """A tuple parameter for several values."""
     return Var(name, _tuple_info(variables))
 
 
@@ -297,10 +298,10 @@ def _tuple_info(variables: Sequence[Any]) -> TupleStructInfo:
 
 
 def _expr(value: Any) -> Expr:
-    """What a method gave, as an expression.
+    """The result of a method as an expression.
 
     Raises:
-        TypeError: it is no tensor, no object and no tuple of such.
+        TypeError: it is not a tensor, an object or a tuple of these.
     """
     if isinstance(value, (Tensor, Object)):
         return value.as_expr()

@@ -1,4 +1,4 @@
-"""Functions from outside of the network, by name: registered, or with their code."""
+"""Calls of external functions: registered by name, or from object and source files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from relax_mlir.nn.tensor import Tensor, wrap_nested
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Expr, PrimValue, StringImm, Tuple
 from relax_mlir.objects.prim import PrimExpr
-from relax_mlir.relax import op
 from relax_mlir.runtime.registry import register_func
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "ExternModule",
@@ -32,14 +32,14 @@ _FLAGS = ("-c", "-O3", "-std=c++17", "-fPIC")
 
 
 def extern_value(value: Any, float_type: str = "float64") -> Expr:
-    """A tensor, number, string, or a tuple of such, as an argument of a function.
+    """A tensor, number, string or tuple of these as the argument expression of a call.
 
     Args:
-        value: the value; integers are int64.
-        float_type: type of numbers that are no integers.
+        value: the value; integers become int64.
+        float_type: the type of Python floats.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: the value is of another type.
     """
     if isinstance(value, Tensor):
         return value.as_expr()
@@ -57,23 +57,23 @@ def extern_value(value: Any, float_type: str = "float64") -> Expr:
 
 
 def call_extern(name: str, args: Any, out: Any) -> Any:  # Any: as ``out``
-    """Call a registered function, which writes new tensors.
+    """Call a registered function in destination-passing style.
 
     Args:
-        name: its name.
+        name: the function's name.
         args: tensors, numbers and strings.
-        out: placeholders of what it gives: a tensor, or several.
+        out: placeholders of the results: a tensor, or several.
     """
     called = op.call_dps_packed(name, extern_value(args), extern_value(out).struct_info)
     return wrap_nested(called, name)
 
 
 class ExternModule:
-    """Registered functions that a network calls: ``module["name"](x, 2)``.
+    """External module: registered functions that a network calls, as ``module["name"](x, 2)``.
 
     Args:
-        symbols: by name of a function, what gives placeholders of its results for
-            arguments of it.
+        symbols: by function name, a function that maps arguments to placeholders of the
+            results (shape inference).
     """
 
     def __init__(self, symbols: Mapping[str, Callable[..., Any]]) -> None:
@@ -88,20 +88,19 @@ class ExternModule:
         return call
 
     def load(self) -> None:
-        """Register the functions, if the module holds their code; here it does not."""
+        """Register the functions of a module that contains code; nothing to do here."""
 
 
 class ObjectModule(ExternModule):
-    """Functions of an object file, or of a shared library.
+    """External module of an object file or a shared library.
 
     Args:
-        symbols: by name of a function, what gives placeholders of its results for
-            arguments of it. The file exports it as tvm-ffi's
-            ``TVM_FFI_DLL_EXPORT_TYPED_FUNC`` does.
+        symbols: shape inference by function name; see :class:`ExternModule`. The file
+            exports the functions as tvm-ffi's ``TVM_FFI_DLL_EXPORT_TYPED_FUNC`` does.
         filepath: the file.
 
     Raises:
-        ValueError: there is no such file.
+        ValueError: the file does not exist.
     """
 
     def __init__(
@@ -115,11 +114,11 @@ class ObjectModule(ExternModule):
         super().__init__(symbols)
 
     def load(self) -> None:
-        """Register the functions, in place of those of the same names.
+        """Register the functions, overriding those of the same names.
 
         Raises:
             CompileError: the object cannot be linked.
-            ValueError: it does not export one of them.
+            ValueError: the file does not export one of the functions.
         """
         if self.filepath.suffix != ".o":
             self._register(self.filepath)
@@ -132,21 +131,19 @@ class ObjectModule(ExternModule):
 
 
 class SourceModule(ExternModule):
-    """Functions that are written in C++.
+    """External module of C++ source code.
 
     Args:
-        symbols: by name of a function, what gives placeholders of its results for
-            arguments of it. The source exports it with tvm-ffi's
-            ``TVM_FFI_DLL_EXPORT_TYPED_FUNC``.
-        source_code: the source, or the file that holds it.
+        symbols: shape inference by function name; see :class:`ExternModule`. The source
+            exports the functions with tvm-ffi's ``TVM_FFI_DLL_EXPORT_TYPED_FUNC``.
+        source_code: the source, or its file.
         source_format: ``cpp``.
-        compile_options: flags of the compiler; those of :meth:`get_compile_options` if
-            none are given.
-        compiler: the compiler; ``c++`` if none is given.
+        compile_options: compiler flags; by default those of :meth:`get_compile_options`.
+        compiler: the compiler; ``c++`` by default.
         output_format: ``obj``.
 
     Raises:
-        ValueError: another format is given, or there is no such file.
+        ValueError: a format is not supported, or the file does not exist.
     """
 
     def __init__(
@@ -168,10 +165,10 @@ class SourceModule(ExternModule):
 
     @staticmethod
     def get_includes(tvm_pkg: Sequence[str] | None = None) -> list[Path]:
-        """The folders of the headers that sources may include: those of tvm-ffi.
+        """Include folders: those of tvm-ffi.
 
         Args:
-            tvm_pkg: accepted and without effect: nothing else is bundled.
+            tvm_pkg: ignored, as no other packages are bundled.
         """
         found = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
         return list(dict.fromkeys(map(Path, found)))
@@ -180,10 +177,10 @@ class SourceModule(ExternModule):
     def get_compile_options(
         source_format: str, tvm_pkg: Sequence[str] | None = None
     ) -> list[str]:
-        """The flags with which sources are compiled if no others are given.
+        """The default compiler flags.
 
         Raises:
-            ValueError: there is no such format.
+            ValueError: the format is not supported.
         """
         if source_format != "cpp":
             raise ValueError(f"Invalid source format: {source_format}: expected `cpp`")
@@ -194,7 +191,7 @@ class SourceModule(ExternModule):
         """Compile the source to an object file.
 
         Raises:
-            CompileError: the compiler is missing, or refuses the source.
+            CompileError: the compiler is missing, or reports errors.
         """
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "main.cpp"
@@ -203,11 +200,11 @@ class SourceModule(ExternModule):
             _run([self.compiler, *options])
 
     def load(self) -> None:
-        """Compile and register the functions, in place of those of the same names.
+        """Compile and register the functions, overriding those of the same names.
 
         Raises:
-            CompileError: the compiler is missing, or refuses the source.
-            ValueError: it does not export one of them.
+            CompileError: the compiler is missing, or reports errors.
+            ValueError: the library does not export one of the functions.
         """
         with tempfile.TemporaryDirectory() as folder:
             compiled = Path(folder) / "main.o"
@@ -217,7 +214,7 @@ class SourceModule(ExternModule):
 
 
 def _source(given: str | Path) -> str:
-    """The source, from itself or from its file."""
+    """The source text, given itself or as a file."""
     if isinstance(given, Path):
         if not given.is_file():
             raise ValueError(f"Not a file: {given}")
@@ -239,8 +236,8 @@ def _run(command: Sequence[str]) -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise CompileError(
-            f"compiler `{command[0]}` cannot be run: {error}. Install it, or name "
-            "another as `compiler`."
+            f"compiler `{command[0]}` cannot be run: {error}. Install it, or pass "
+            "another one as `compiler`."
         ) from error
     if done.returncode:
         raise CompileError(f"`{' '.join(command)}` failed:\n{done.stderr}")

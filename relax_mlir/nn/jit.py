@@ -1,4 +1,4 @@
-"""Compile the methods of a module, and call them with arrays."""
+"""JIT compilation of a module's methods."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ def compile_module(
     """Compile methods of a module; see :meth:`Module.jit`.
 
     Raises:
-        ValueError: a parameter has no elements, or there is no such format.
-        RelaxError: it cannot be compiled.
+        ValueError: a parameter has no data, or the format is unknown.
+        RelaxError: the module cannot be compiled.
     """
-    from relax_mlir.relax.target import Target
-    from relax_mlir.relax.vm import VirtualMachine, build
+    from relax_mlir.tvm.relax.target import Target
+    from relax_mlir.tvm.relax.vm import VirtualMachine, build
 
     convert = _format(out_format)
-    whole = specs.ModuleSpec.from_raw(spec, module)
-    made, parameters, external = Exporter(debug=debug).build(whole)
+    module_spec = specs.ModuleSpec.from_raw(spec, module)
+    exported, parameters, external = Exporter(debug=debug).build(module_spec)
     weights = _elements(parameters)
     for extern in external:
         extern.load()
-    place = device(where)
-    code = build(made, Target.from_device(place), relax_pipeline=pipeline)
-    return CompiledModule(whole, VirtualMachine(code, place), weights, convert)
+    dev = device(where)
+    code = build(exported, Target.from_device(dev), relax_pipeline=pipeline)
+    return CompiledModule(module_spec, VirtualMachine(code, dev), weights, convert)
 
 
 class CompiledModule:
     """The compiled methods of a module: ``model["forward"](x)``.
 
     Attributes:
-        spec: what they take.
-        vm: what runs them.
-        params: the elements of the parameters.
-        effects: the state of the effects, or None if there are none.
+        spec: the signatures of the methods.
+        vm: the virtual machine that runs them.
+        params: the data of the parameters.
+        effects: the states of the effects, or None without effects.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class CompiledModule:
 
 
 def _argument(name: str, kind: Any, value: Any) -> Any:
-    """An argument of a method as the compiled function takes it.
+    """An argument of a method, converted for the compiled function.
 
     Raises:
-        TypeError: it is of another kind.
+        TypeError: it is of a wrong type.
     """
     if isinstance(kind, specs.Tensor):
         if not hasattr(value, "__dlpack__"):
@@ -134,7 +134,7 @@ def _elements(parameters: Sequence[tuple[str, Parameter]]) -> list[NDArray]:
     missing = [name for name, data in known if data is None]
     if missing:
         raise ValueError(
-            f"parameters have no elements: {', '.join(missing)}. Set their `data`."
+            f"parameters have no data: {', '.join(missing)}. Set their `data`."
         )
     return [data for _, data in known if data is not None]
 
@@ -151,10 +151,10 @@ _FORMATS: Mapping[str, Callable[[NDArray], Any]] = {"torch": _torch, "numpy": _n
 
 
 def _format(name: str) -> Callable[[NDArray], Any]:
-    """What makes a result of an array.
+    """The conversion of an array to an output format.
 
     Raises:
-        ValueError: there is no such format.
+        ValueError: the format is unknown.
         ModuleNotFoundError: its package is not installed.
     """
     if name not in _FORMATS:

@@ -1,11 +1,11 @@
-"""Layers: activations, matrix products, norms, tables."""
+"""Layers: activations, linear layers, normalization, embeddings."""
 
 from __future__ import annotations
 
 from relax_mlir.nn import op
 from relax_mlir.nn.module import Module
 from relax_mlir.nn.tensor import Parameter, Tensor
-from relax_mlir.objects.prim.terms import Term
+from relax_mlir.objects.prim.terms import PrimExprLike
 
 __all__ = [
     "GELU",
@@ -22,67 +22,67 @@ __all__ = [
 
 
 class ReLU(Module):
-    """The positive part of each element."""
+    """Rectified linear unit: max(x, 0)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.relu(x)
 
 
 class SiLU(Module):
-    """Each element times its sigmoid."""
+    """Sigmoid linear unit: x * sigmoid(x)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.silu(x)
 
 
 class GELU(Module):
-    """Each element times the normal distribution's probability of less than it."""
+    """Gaussian error linear unit, by the error function."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.gelu(x)
 
 
 class Identity(Module):
-    """What it is given."""
+    """The identity function."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """``x``."""
+        """Return ``x``."""
         return x
 
 
 class Softmax(Module):
-    """Exponentials along an axis, divided by their sum.
+    """Softmax along an axis.
 
     Args:
-        axis: along which.
+        axis: the axis.
     """
 
     def __init__(self, axis: int = -1) -> None:
         self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.softmax(x, self.axis)
 
 
 class Linear(Module):
-    """A matrix product with a weight, and a bias.
+    """Linear layer: x @ weight^T + bias.
 
     Args:
-        in_features: size of the last dimension.
+        in_features: size of the last dimension of the input.
         out_features: size of the last dimension of the result.
-        bias: whether there is a bias.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
-        out_dtype: element type of the product, and of the bias.
+        out_dtype: element type of the matmul's result and of the bias.
     """
 
     def __init__(
         self,
-        in_features: Term | str,
-        out_features: Term | str,
+        in_features: PrimExprLike | str,
+        out_features: PrimExprLike | str,
         bias: bool = True,
         dtype: str | None = None,
         out_dtype: str | None = None,
@@ -94,12 +94,12 @@ class Linear(Module):
         self.bias = Parameter((out_features,), out_dtype or dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         x = op.matmul(x, op.permute_dims(self.weight), out_dtype=self.out_dtype)
         return x if self.bias is None else x + self.bias
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the element type; that of the bias stays ``out_dtype``, if there is one."""
+        """Change the element type; the bias keeps ``out_dtype``, if that is set."""
         self.weight.to(dtype=dtype)
         if self.bias is not None and self.out_dtype is None:
             self.bias.to(dtype=dtype)
@@ -108,12 +108,12 @@ class Linear(Module):
 
 
 class LayerNorm(Module):
-    """The last dimension, brought to mean 0 and variance 1, then scaled and shifted.
+    """Layer normalization over the last dimension.
 
     Args:
-        normalized_shape: its size.
-        eps: what is added to the variance.
-        elementwise_affine: whether there are a weight and a bias.
+        normalized_shape: size of the last dimension.
+        eps: added to the variance.
+        elementwise_affine: whether the layer has a weight and a bias.
         dtype: element type of the parameters.
     """
 
@@ -132,18 +132,18 @@ class LayerNorm(Module):
         self.bias = Parameter(shape, dtype) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Module):
-    """The tensor, divided by the root of its mean square, then scaled.
+    """RMS normalization.
 
     Args:
         hidden_size: size of the last dimension.
-        axes: along which the mean is taken.
-        epsilon: what is added to it.
-        bias: whether a bias is added.
+        axes: the normalized axes.
+        epsilon: added to the mean square.
+        bias: whether the layer has a bias.
         dtype: element type of the parameters.
     """
 
@@ -161,19 +161,19 @@ class RMSNorm(Module):
         self.bias = Parameter((hidden_size,), dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         out = op.rms_norm(x, self.weight, self.axes, self.epsilon)
         return out if self.bias is None else op.add(out, self.bias)
 
 
 class GroupNorm(Module):
-    """Groups of channels, brought to mean 0 and variance 1, then scaled and shifted.
+    """Group normalization.
 
     Args:
-        num_groups: how many groups.
-        num_channels: how many channels.
-        eps: what is added to the variance.
-        affine: whether there are a weight and a bias.
+        num_groups: the number of groups.
+        num_channels: the number of channels.
+        eps: added to the variance.
+        affine: whether the layer has a weight and a bias.
         dtype: element type of the parameters.
     """
 
@@ -194,28 +194,30 @@ class GroupNorm(Module):
     def forward(
         self, x: Tensor, channel_axis: int = 1, axes: list[int] | None = None
     ) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         return op.group_norm(
             x, self.num_groups, self.weight, self.bias, self.eps, channel_axis, axes
         )
 
 
 class Embedding(Module):
-    """A row of a table for each number.
+    """Embedding table.
 
     Args:
-        num: how many rows.
-        dim: the size of a row.
+        num: the number of rows.
+        dim: the embedding size.
         dtype: element type of the table.
     """
 
-    def __init__(self, num: Term | str, dim: Term, dtype: str | None = None) -> None:
+    def __init__(
+        self, num: PrimExprLike | str, dim: PrimExprLike, dtype: str | None = None
+    ) -> None:
         self.num = num
         self.dim = dim
         self.weight = Parameter((num, dim), dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What it makes of ``x``."""
+        """Apply the layer to ``x``."""
         if x.ndim == 1:
             return op.take(self.weight, x, axis=0)
         rows = op.take(self.weight, op.reshape(x, [-1]), axis=0)

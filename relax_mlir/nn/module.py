@@ -1,14 +1,14 @@
-"""Modules: parts of a network, with parameters and parts of their own."""
+"""Modules: trees of layers with parameters, and their containers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from relax_mlir.argument_types import checks_by_itself
 from relax_mlir.errors import UnknownNameError, UnsupportedArgumentError, near_misses
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.nn.tensor import Parameter
+from relax_mlir.support.argument_types import skip_argument_checks
 
 __all__ = [
     "Module",
@@ -21,40 +21,40 @@ __all__ = [
 
 
 class Module(SubroutineMixin):
-    """A part of a network: subclass it, and write what it computes as ``forward``.
+    """Base class of networks and layers; subclasses define ``forward``.
 
-    Parameters, effects and modules that are assigned to attributes belong to it.
+    Parameters, effects and modules that are assigned to attributes become its members.
     """
 
     def _members(self) -> Iterator[tuple[str, Any]]:
-        """What it consists of, by name."""
+        """Members by name."""
         yield from self.__dict__.items()
 
     def _replace_member(self, name: str, member: Any) -> None:
-        """Put another member in the place of one."""
+        """Replace a member."""
         setattr(self, name, member)
 
     def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """All parameters in it, by names such as ``layers.0.weight``.
+        """All parameters in the tree, by names such as ``layers.0.weight``.
 
         Args:
-            prefix: what the names begin with.
+            prefix: a prefix of the names.
         """
         yield from find_members(self, Parameter, prefix)
 
     def parameters(self) -> Iterator[Parameter]:
-        """All parameters in it."""
+        """All parameters in the tree."""
         for _, parameter in self.named_parameters():
             yield parameter
 
     def state_dict(
         self, *, prefix: str = "", destination: dict[str, Parameter] | None = None
     ) -> dict[str, Parameter]:
-        """All parameters in it as a dictionary.
+        """All parameters in the tree as a dictionary.
 
         Args:
-            prefix: what the names begin with.
-            destination: what to add them to.
+            prefix: a prefix of the names.
+            destination: a dictionary to add them to.
         """
         found = {} if destination is None else destination
         found.update(self.named_parameters(prefix))
@@ -63,18 +63,18 @@ class Module(SubroutineMixin):
     def load_state_dict(
         self, state_dict: Mapping[str, Parameter], strict: bool = True
     ) -> tuple[list[str], list[str]]:
-        """Take the elements of parameters from another module's ``state_dict``.
+        """Load the data of parameters from a ``state_dict``.
 
         Args:
             state_dict: parameters by name.
-            strict: whether both must have the same names.
+            strict: whether the names must match exactly.
 
         Returns:
-            The names that are missing in ``state_dict``, and those that are not here.
+            The names missing in ``state_dict``, and its unexpected names.
 
         Raises:
-            KeyError: there are such, and ``strict`` is set.
-            ValueError: a parameter has no elements.
+            KeyError: names do not match, and ``strict`` is set.
+            ValueError: a parameter has no data.
         """
         missing = self.state_dict()
         unexpected: list[str] = []
@@ -83,7 +83,7 @@ class Module(SubroutineMixin):
                 unexpected.append(name)
                 continue
             if value.data is None:
-                raise ValueError(f"parameter `{name}` has no elements: set its `data`")
+                raise ValueError(f"parameter `{name}` has no data: set its `data`")
             missing.pop(name).data = value.data
         if strict and (missing or unexpected):
             raise UnknownNameError(
@@ -92,7 +92,7 @@ class Module(SubroutineMixin):
         return list(missing), unexpected
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What ``forward`` gives."""
+        """Call ``forward``."""
         forward: Callable[..., Any] | None = getattr(self, "forward", None)
         if forward is None:
             raise UnsupportedArgumentError(
@@ -101,7 +101,7 @@ class Module(SubroutineMixin):
         return forward(*args, **kwargs)
 
     def to(self, dtype: str | None = None) -> None:
-        """Change the element type of all parameters in it."""
+        """Change the element type of all parameters in the tree."""
         for _, member in self._members():
             change = getattr(member, "to", None)
             if callable(change):
@@ -112,14 +112,14 @@ class Module(SubroutineMixin):
     def export_tvm(
         self, spec: Any, debug: bool = False, allow_extern: bool = False
     ) -> Any:
-        """Make a module of Relax of methods of this one.
+        """Export methods as a Relax module.
 
         Args:
-            spec: by method, by argument, what it is: ``spec.Tensor((1, 784), "float32")``,
-                ``int``, or a list of such. Under ``"$"`` stand ``param_mode`` and
+            spec: argument specs by method and argument: ``spec.Tensor((1, 784), "float32")``,
+                ``int``, or a list of these. The key ``"$"`` holds ``param_mode`` and
                 ``effect_mode``, each ``plain``, ``packed`` or ``none``.
-            debug: whether it may print, with an effect that each function takes and gives.
-            allow_extern: whether it may use functions of external modules.
+            debug: whether methods may print, which adds an I/O effect to every function.
+            allow_extern: whether methods may use external modules.
 
         Returns:
             The module and the parameters by name; with ``allow_extern`` also the external
@@ -131,17 +131,17 @@ class Module(SubroutineMixin):
         from relax_mlir.nn.exporter import Exporter
         from relax_mlir.nn.spec import ModuleSpec
 
-        made, parameters, external = Exporter(debug=debug).build(
+        exported, parameters, external = Exporter(debug=debug).build(
             ModuleSpec.from_raw(spec, self)
         )
         if allow_extern:
-            return made, parameters, external
+            return exported, parameters, external
         if external:
             raise ValueError(
                 "the network uses functions of external modules: expected none. Export it "
                 "with `allow_extern=True`."
             )
-        return made, parameters
+        return exported, parameters
 
     def jit(
         self,
@@ -151,21 +151,21 @@ class Module(SubroutineMixin):
         out_format: str = "torch",
         debug: bool = False,
     ) -> Any:
-        """Compile methods of this module, to call them with arrays.
+        """Compile methods just in time.
 
         Args:
             spec: as for :meth:`export_tvm`.
-            device: where it runs.
+            device: the device to run on.
             pipeline: a pass to run first, or the name of a pipeline.
-            out_format: what the methods give: ``torch`` tensors, or ``numpy`` arrays.
+            out_format: the format of results: ``torch`` tensors or ``numpy`` arrays.
             debug: as for :meth:`export_tvm`.
 
         Returns:
             The compiled methods by name: ``model["forward"](x)``.
 
         Raises:
-            ValueError: a parameter has no elements, or there is no such format.
-            RelaxError: it cannot be compiled.
+            ValueError: a parameter has no data, or the format is unknown.
+            RelaxError: the module cannot be compiled.
         """
         from relax_mlir.nn.jit import compile_module
 
@@ -177,7 +177,7 @@ class Module(SubroutineMixin):
 def find_members(
     root: Module, kind: type[Any], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
-    """All members of a kind in a module and its parts, by name."""
+    """All members of a class in a module tree, by qualified name."""
     for name, member in root._members():
         if isinstance(member, kind):
             yield f"{prefix}{name}", member
@@ -186,7 +186,7 @@ def find_members(
 
 
 class ModuleList(Module):
-    """Modules in a list; as a module itself it applies one after the other."""
+    """A list of modules; ``forward`` applies them in sequence."""
 
     def __init__(self, modules: Sequence[Module]) -> None:
         self.modules = modules if isinstance(modules, list) else list(modules)
@@ -210,18 +210,18 @@ class ModuleList(Module):
         return len(self.modules)
 
     def append(self, module: Module) -> None:
-        """Add a module at the end."""
+        """Append a module."""
         self.modules.append(module)
 
     def forward(self, x: Any) -> Any:
-        """What the modules make of ``x``, one after the other."""
+        """Apply the modules to ``x`` in sequence."""
         for module in self.modules:
             x = module(x)
         return x
 
 
 class ParameterList(Module):
-    """Parameters in a list."""
+    """A list of parameters."""
 
     def __init__(self, params: list[Parameter] | None = None) -> None:
         self.params: list[Parameter] = []
@@ -245,23 +245,23 @@ class ParameterList(Module):
     def __len__(self) -> int:
         return len(self.params)
 
-    @checks_by_itself  # in TVM's words
+    @skip_argument_checks  # with TVM's error message
     def append(self, param: Parameter) -> None:
-        """Add a parameter at the end.
+        """Append a parameter.
 
         Raises:
-            TypeError: it is none.
+            TypeError: the argument is not a parameter.
         """
         self.params.append(_checked(param, "ParameterList elements"))
 
     def extend(self, params: list[Parameter]) -> None:
-        """Add parameters at the end."""
+        """Append parameters."""
         for param in params:
             self.append(param)
 
 
 class _ByName(Module):
-    """Members in a dictionary."""
+    """A dictionary of members."""
 
     def __init__(self, items: Mapping[str, Any] | None = None) -> None:
         self._items: dict[str, Any] = {}
@@ -307,14 +307,14 @@ class _ByName(Module):
             self[key] = value
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all members."""
         self._items.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove the member called ``key``; it is returned.
+        """Remove and return the member called ``key``.
 
         Raises:
-            UnknownNameError: there is none.
+            UnknownNameError: there is no such member.
         """
         if key not in self._items:
             raise UnknownNameError(
@@ -325,7 +325,7 @@ class _ByName(Module):
 
 
 class ModuleDict(_ByName):
-    """Modules in a dictionary; iterating gives the modules."""
+    """A dictionary of modules; iterates over the modules."""
 
     @property
     def modules(self) -> dict[str, Module]:
@@ -337,7 +337,7 @@ class ModuleDict(_ByName):
 
 
 class ParameterDict(_ByName):
-    """Parameters in a dictionary; iterating gives the names."""
+    """A dictionary of parameters; iterates over the names."""
 
     @property
     def params(self) -> dict[str, Parameter]:

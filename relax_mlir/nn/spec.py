@@ -1,4 +1,4 @@
-"""What the methods of a module take: shapes, element types, integers."""
+"""Signatures of methods: shapes, element types and kinds of arguments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relax_mlir.errors import ArgumentValueError, shown
+from relax_mlir.errors import ArgumentValueError, short_repr
 from relax_mlir.objects.argument_checks import instance_of, mapping_of, sequence_of
 
 __all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
@@ -15,18 +15,18 @@ _MODES = ("plain", "packed", "none")
 
 
 class Int:
-    """An integer, which becomes a symbolic size."""
+    """An integer argument, which becomes a symbolic size."""
 
     def __repr__(self) -> str:
         return "int"
 
 
 class Tensor:
-    """A tensor.
+    """A tensor argument.
 
     Args:
-        shape: numbers, terms, or names of symbolic sizes; a name that several arguments of
-            a method mention is one size.
+        shape: numbers, expressions, or names of symbolic sizes; a name denotes the same
+            size in all arguments of a method.
         dtype: element type.
     """
 
@@ -39,10 +39,10 @@ class Tensor:
 
 
 class Object:
-    """A value that is no tensor.
+    """An opaque object argument.
 
     Args:
-        object_type: the class that wraps it, one of :class:`relax_mlir.nn.Object`.
+        object_type: the class that wraps it, a subclass of :class:`relax_mlir.nn.Object`.
     """
 
     def __init__(self, object_type: type) -> None:
@@ -53,14 +53,14 @@ class Object:
 
 
 class Tuple:
-    """Several values as one argument.
+    """A tuple argument.
 
     Args:
-        name: what the argument is called.
-        elements: what each is; the method gets a list or a tuple, as here.
+        name: the name of the argument.
+        elements: specs of the elements, in a list or tuple, which the method receives.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: ``elements`` is neither a list nor a tuple.
     """
 
     def __init__(self, name: str, elements: Any) -> None:
@@ -77,18 +77,18 @@ class Tuple:
 
 
 class MethodSpec:
-    """What one method takes.
+    """The signature of a method.
 
     Args:
         method: the method.
-        arg_names: what its arguments are called.
-        arg_specs: what each is.
-        param_mode: ``plain``: the function takes each parameter of the module; ``packed``:
-            it takes all as one tuple; ``none``: it takes none.
-        effect_mode: the same for effects.
+        arg_names: names of its arguments.
+        arg_specs: specs of its arguments.
+        param_mode: passing of the module's parameters: ``plain`` one by one, ``packed``
+            as one tuple, ``none`` not at all.
+        effect_mode: passing of effects, likewise.
 
     Raises:
-        ValueError: there is no such mode.
+        ValueError: a mode is unknown.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class MethodSpec:
         self.effect_mode = effect_mode
 
     def text(self, name: str) -> str:
-        """The method as it would be called."""
+        """The signature as text."""
         pairs = zip(self.arg_names, self.arg_specs, strict=True)
         return f"{name}({', '.join(f'{n}: {s}' for n, s in pairs)})"
 
@@ -121,37 +121,36 @@ class MethodSpec:
 
     @staticmethod
     def from_raw(spec: Any, method: Callable[..., Any]) -> MethodSpec:
-        """From a dictionary of arguments, as :meth:`Module.export_tvm` takes it.
+        """A signature from a dictionary of arguments; see :meth:`Module.export_tvm`.
 
         Raises:
-            TypeError: an argument is none of what there can be, or one stands after an
-                argument of which nothing is said.
+            TypeError: a spec is of an unknown type, or an argument before one with a spec
+                has none.
         """
         if isinstance(spec, MethodSpec):
             return spec
         config = spec.get("$", {})
         names = list(inspect.signature(method).parameters)
-        said = [name for name in names if name in spec]
-        if said != names[: len(said)]:
+        specified = [name for name in names if name in spec]
+        if specified != names[: len(specified)]:
             first = next(n for n in names if n not in spec)
             raise TypeError(
                 f"argument `{first}` has no spec: expected one, as one after it has"
             )
         return MethodSpec(
             method,
-            said,
-            [_spec(spec[name], name) for name in said],
+            specified,
+            [_spec(spec[name], name) for name in specified],
             param_mode=config.get("param_mode", "plain"),
             effect_mode=config.get("effect_mode", "plain"),
         )
 
     @staticmethod
     def from_torch(args: Sequence[Any], method: Callable[..., Any]) -> MethodSpec:
-        """From arguments as a method is called: tensors of PyTorch, arrays, integers.
+        """A signature from example arguments: PyTorch tensors, arrays, integers.
 
         Raises:
-            TypeError: their number is not that of the method's arguments, or one is of
-                another kind.
+            TypeError: the number of arguments is wrong, or one is of another type.
         """
         names = list(inspect.signature(method).parameters)
         if len(names) != len(args):
@@ -160,7 +159,7 @@ class MethodSpec:
 
 
 def _spec(given: Any, name: str) -> Any:
-    """What an argument is, from the forms in which it may be said."""
+    """The spec of an argument from its shorthand forms."""
     if given is Int or given is int or given == "int":
         return Int()
     if isinstance(given, (Int, Tensor, Object)):
@@ -174,7 +173,7 @@ def _spec(given: Any, name: str) -> Any:
 
 
 def _like(value: Any) -> Any:
-    """What an argument is, from a value of it."""
+    """The spec of an argument from an example value."""
     if isinstance(value, int):
         return Int()
     if hasattr(value, "shape") and hasattr(value, "dtype"):
@@ -183,12 +182,12 @@ def _like(value: Any) -> Any:
 
 
 class ModuleSpec:
-    """What the methods of a module take.
+    """The signatures of a module's methods.
 
     Args:
         module: the module.
-        method_names: which of its methods become functions.
-        method_specs: what each takes.
+        method_names: the methods to export.
+        method_specs: their signatures.
     """
 
     def __init__(
@@ -204,13 +203,13 @@ class ModuleSpec:
         ]
         if len(self.method_names) != len(self.method_specs):
             raise ValueError(
-                f"ModuleSpec: expected as many specs as names, "
-                f"{len(self.method_names)}, got {len(self.method_specs)}"
+                f"ModuleSpec: expected {len(self.method_names)} specs, one per name, "
+                f"got {len(self.method_specs)}"
             )
 
     @staticmethod
     def from_raw(spec: Any, module: Any) -> ModuleSpec:
-        """From dictionaries, as :meth:`Module.export_tvm` takes them."""
+        """Signatures from dictionaries; see :meth:`Module.export_tvm`."""
         if isinstance(spec, ModuleSpec):
             return spec
         methods = mapping_of(spec, "ModuleSpec.from_raw: `spec`")
@@ -218,7 +217,7 @@ class ModuleSpec:
             if not isinstance(name, str) or not callable(getattr(module, name, None)):
                 raise ArgumentValueError(
                     "ModuleSpec.from_raw: `spec`: expected names of methods of "
-                    f"{type(module).__name__}, got {shown(name)}"
+                    f"{type(module).__name__}, got {short_repr(name)}"
                 )
         specs = [MethodSpec.from_raw(s, getattr(module, n)) for n, s in methods.items()]
         return ModuleSpec(module, list(methods), specs)

@@ -1,4 +1,4 @@
-"""Modules whose ``forward`` becomes a function of its own in the graph."""
+"""Subroutines: modules whose ``forward`` becomes a separate private function."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from typing import Any
 from relax_mlir.errors import ArgumentTypeError
 from relax_mlir.nn.tensor import Parameter, Tensor, current_builder
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, GlobalVar, Var, convert, is_leaf
-from relax_mlir.objects.infer import substitute_info, variables_in
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.infer.struct_info import size_vars_in, substitute_info
 
 __all__ = ["SubroutineMixin"]
 
 
 class SubroutineMixin:
-    """What a module needs so that its ``forward`` can be a private function.
+    """Mixin that turns calls of ``forward`` into calls of a private function.
 
     Attributes:
-        define_subroutine: whether a call of ``forward`` is a call of such a function. One
-            function serves all calls that compute the same.
+        define_subroutine: whether to do so. Structurally equal functions are shared.
     """
 
     define_subroutine: bool = False
 
-    forward: Any  # what it computes; a subclass has it
+    forward: Any  # defined by subclasses
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -37,12 +36,12 @@ class SubroutineMixin:
             cls.forward = _dispatching(cls.forward)
 
     def parameters(self) -> Iterator[Parameter]:
-        """All parameters in it."""
+        """All parameters in the module."""
         raise NotImplementedError
 
 
 def _dispatching(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """``forward``, or a call of the function that it becomes."""
+    """A wrapper that calls ``forward``, or the function defined from it."""
 
     signature = inspect.signature(forward)
 
@@ -78,7 +77,7 @@ def _call(
 
 
 def _argument(builder: BlockBuilder, value: Any) -> Any:
-    """An argument of which all is known."""
+    """An argument as a tensor or a leaf expression."""
     if isinstance(value, Tensor):
         return value
     expr = convert(value)
@@ -95,8 +94,8 @@ def _define(
     given: dict[str, Any],
     builder: BlockBuilder,
 ) -> tuple[GlobalVar, bool]:
-    """Make the function; the builder knows if there is one that is the same."""
-    sizes: dict[prim.Var, prim.PrimExpr] = {}  # those of a function are its own
+    """Define the function; the builder deduplicates equal ones."""
+    sizes: dict[prim.Var, prim.PrimExpr] = {}  # symbolic sizes local to the function
     params = {name: _param(name, _expr(v), sizes) for name, v in given.items()}
     inner = [
         Tensor(_expr=param) if isinstance(given[name], Tensor) else param
@@ -105,7 +104,7 @@ def _define(
     outer = [(p, p.as_expr()) for p in module.parameters()]
     weights = [_param(str(expr), expr, sizes) for _, expr in outer]
     for (parameter, _), weight in zip(outer, weights, strict=True):
-        parameter.stand_for(weight)
+        parameter.bind(weight)
     is_dataflow = builder.current_block_is_dataflow()
     name = _snake_case(type(module).__name__)
     try:
@@ -119,17 +118,17 @@ def _define(
             function = builder.emit_func_output(result)
     finally:
         for parameter, expr in outer:
-            parameter.stand_for(expr)
+            parameter.bind(expr)
     return function, gives_tensor
 
 
 def _param(name: str, value: Expr, sizes: dict[prim.Var, prim.PrimExpr]) -> Var:
-    for size in variables_in(value.struct_info):
+    for size in size_vars_in(value.struct_info):
         sizes.setdefault(size, prim.Var(size.name, size.dtype))
     return Var(name, substitute_info(value.struct_info, sizes))
 
 
 def _snake_case(name: str) -> str:
-    """``RMSNorm`` as ``rms_norm``."""
+    """Snake case: ``RMSNorm`` as ``rms_norm``."""
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()

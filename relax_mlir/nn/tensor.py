@@ -1,26 +1,26 @@
-"""Tensors of a network: expressions whose shape and element type are known at once."""
+"""Tensors and parameters of a network: expressions with known shape and element type."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.errors import shown
+from relax_mlir.errors import short_repr
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import DataflowVar, Expr, TupleGetItem, Var, const
-from relax_mlir.objects.prim import PrimExpr
-from relax_mlir.objects.prim.terms import Term
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     ShapeExpr,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
-from relax_mlir.relax import op
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim.terms import PrimExprLike
 from relax_mlir.runtime.ndarray import NDArray, shared
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "Object",
@@ -36,21 +36,21 @@ _default_dtype = "float32"
 
 
 def get_default_dtype() -> str:
-    """The element type of parameters that are given none; float32 at first."""
+    """The default element type of parameters, initially float32."""
     return _default_dtype
 
 
 def set_default_dtype(dtype: str) -> None:
-    """Set the element type of parameters that are given none."""
+    """Set the default element type of parameters."""
     global _default_dtype
     _default_dtype = dtype
 
 
 class Tensor:
-    """A tensor of the graph that is being built; it has no elements yet.
+    """A symbolic tensor in the function being built.
 
-    Operators on tensors add a binding to the graph. A number beside a tensor is a constant
-    of the tensor's element type.
+    Operators on tensors emit bindings. A Python number as the other operand becomes a
+    constant of the tensor's element type.
     """
 
     def __init__(self, *, _expr: Expr) -> None:
@@ -58,44 +58,44 @@ class Tensor:
 
     @staticmethod
     def from_const(data: Any) -> Tensor:
-        """A constant, from an array."""
+        """A constant from an array."""
         return Tensor(_expr=const(data))
 
     @staticmethod
     def from_scalar(data: float, dtype: str) -> Tensor:
-        """A constant of rank 0, from a number."""
+        """A scalar constant from a number."""
         return Tensor(_expr=const(data, dtype))
 
     @staticmethod
     def from_struct_info(struct_info: TensorStructInfo, name: str = "tensor") -> Tensor:
-        """A tensor of which this is known."""
+        """A tensor variable with given struct info."""
         return Tensor(_expr=Var(name, struct_info))
 
     @staticmethod
     def from_ty(ty: TensorStructInfo, name: str = "tensor") -> Tensor:
-        """TVM's newest spelling of ``from_struct_info``."""
+        """TVM's newest name of ``from_struct_info``."""
         return Tensor.from_struct_info(ty, name)
 
     @staticmethod
     def placeholder(
-        shape: Sequence[Term | str], dtype: str, name: str = "tensor"
+        shape: Sequence[PrimExprLike | str], dtype: str, name: str = "tensor"
     ) -> Tensor:
-        """A tensor with this shape, such as the result of a function from elsewhere.
+        """A tensor variable with a given shape, such as the result of an external function.
 
         Args:
-            shape: numbers, terms of type int64, or names of new symbolic sizes.
+            shape: numbers, int64 expressions, or names of new symbolic sizes.
             dtype: element type.
-            name: what the graph calls it.
+            name: name of the variable.
 
         Raises:
-            ValueError: a size is negative, or a term is not int64.
-            TypeError: a size is something else.
+            ValueError: a size is negative, or an expression is not int64.
+            TypeError: a size is of another type.
         """
         info = TensorStructInfo([_size(s) for s in shape], dtype)
         return Tensor(_expr=Var(name, info))
 
     def as_expr(self) -> Expr:
-        """The expression that it is."""
+        """The underlying expression."""
         return self._expr
 
     @property
@@ -105,8 +105,8 @@ class Tensor:
         return info
 
     @property
-    def shape(self) -> list[Any]:  # numbers, and terms for symbolic sizes
-        """Its sizes: a number where it is known, a term where it is not."""
+    def shape(self) -> list[Any]:  # int, or PrimExpr for symbolic sizes
+        """Its shape: ints, and expressions for symbolic sizes."""
         return [s.value if isinstance(s, prim.IntImm) else s for s in self._info.shape]
 
     @property
@@ -123,13 +123,13 @@ class Tensor:
         return f'Tensor({self.shape}, "{self.dtype}")'
 
     def _scalar(self, other: Any) -> Expr:
-        """The other side of an operator as an expression."""
+        """The other operand of an operator as an expression."""
         if isinstance(other, (prim.IntImm, prim.FloatImm)):
             other = other.value
         if isinstance(other, (int, float)):
             return const(other, self.dtype)
         if not isinstance(other, Tensor):
-            raise TypeError(f"expected a tensor or a number, got {shown(other)}")
+            raise TypeError(f"expected a tensor or a number, got {short_repr(other)}")
         return other._expr
 
     def __add__(self, other: Any) -> Tensor:
@@ -165,34 +165,34 @@ class Tensor:
         return wrap_nested(value, "greater_equal")
 
     def astype(self, dtype: str) -> Tensor:
-        """The same values in another element type."""
+        """Cast to another element type."""
         if self.dtype == dtype:
             return self
         return wrap_nested(op.astype(self._expr, dtype), "astype")
 
     def maximum(self, other: Any) -> Tensor:
-        """The larger of two, element by element."""
+        """Elementwise maximum."""
         return wrap_nested(op.maximum(self._expr, self._scalar(other)), "maximum")
 
     def minimum(self, other: Any) -> Tensor:
-        """The smaller of two, element by element."""
+        """Elementwise minimum."""
         return wrap_nested(op.minimum(self._expr, self._scalar(other)), "minimum")
 
     def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape; one size may be -1."""
+        """Reshape; one size may be -1."""
         return wrap_nested(op.reshape(self._expr, shape), "reshape")
 
     def permute_dims(self, *axes: int) -> Tensor:
-        """The dimensions in another order."""
+        """Permutation of dimensions."""
         return wrap_nested(op.permute_dims(self._expr, axes), "permute_dims")
 
     def repeat(self, repeats: int, axis: int | None = None) -> Tensor:
-        """Each element ``repeats`` times, along one axis or flat."""
+        """Repeat each element, along an axis or flattened."""
         return wrap_nested(op.repeat(self._expr, repeats, axis), "repeat")
 
 
 def _of_known_shape(expr: Expr) -> Expr:
-    """The expression, which is a tensor whose rank and sizes are known.
+    """Check that an expression is a tensor of known shape, and return it.
 
     Raises:
         ValueError: it is not.
@@ -211,39 +211,43 @@ def _size(size: Any) -> PrimExpr:
         size = size.value
     if isinstance(size, int):
         if size < 0:
-            raise ValueError(f"size {size}: expected a number that is not negative")
+            raise ValueError(f"size {size}: expected a nonnegative number")
         return prim.IntImm("int64", size)
     if not isinstance(size, PrimExpr):
-        raise TypeError(f"size {size!r}: expected a number, a name or a term")
+        raise TypeError(f"size {size!r}: expected a number, a name or an expression")
     if size.dtype != "int64":
-        raise ValueError(f"size `{size}`: expected a term of int64, got {size.dtype}")
+        raise ValueError(
+            f"size `{size}`: expected an int64 expression, got {size.dtype}"
+        )
     return size
 
 
 class Parameter(Tensor):
-    """A weight: a tensor that a function takes, with or without elements.
+    """A parameter (weight) of a module, with or without data.
 
     Args:
-        shape: numbers, terms, or names of symbolic sizes.
-        dtype: element type; that of :func:`get_default_dtype` if none is given.
+        shape: numbers, expressions, or names of symbolic sizes.
+        dtype: element type; :func:`get_default_dtype` by default.
 
     Attributes:
-        attrs: whatever belongs to it.
+        attrs: user-defined attributes.
     """
 
-    def __init__(self, shape: Sequence[Term | str], dtype: str | None = None) -> None:
-        made = Tensor.placeholder(shape, dtype or get_default_dtype(), "param")
-        super().__init__(_expr=made.as_expr())
+    def __init__(
+        self, shape: Sequence[PrimExprLike | str], dtype: str | None = None
+    ) -> None:
+        variable = Tensor.placeholder(shape, dtype or get_default_dtype(), "param")
+        super().__init__(_expr=variable.as_expr())
         self._data: NDArray | None = None
         self.attrs: dict[str, Any] = {}
 
-    def stand_for(self, expr: Expr) -> None:
-        """From here on it is ``expr``: a parameter of a function, or a part of one."""
+    def bind(self, expr: Expr) -> None:
+        """Bind it to an expression: a function parameter, or an element of a packed one."""
         self._expr = _of_known_shape(expr)
 
     @property
     def data(self) -> NDArray | None:
-        """Its elements, or None if it was given none."""
+        """Its data, or None if it has none."""
         return self._data
 
     @data.setter
@@ -268,20 +272,20 @@ class Parameter(Tensor):
         """Change the element type.
 
         Raises:
-            ValueError: it has elements already.
+            ValueError: it has data already.
         """
         if dtype is None:
             return
         if self._data is not None:
             raise ValueError(
-                "parameter has elements: expected none when its element type changes. "
+                "parameter has data: expected none when its element type changes. "
                 "Convert the array, and set `data` after `to`."
             )
         self._expr = Tensor.placeholder(self.shape, dtype, "param").as_expr()
 
 
 class Object:
-    """A value of the graph that is no tensor, such as a cache."""
+    """An opaque object in the function being built, such as a cache."""
 
     def __init__(self, *, _expr: Expr, _name: str) -> None:
         if not isinstance(_expr, Var):
@@ -292,15 +296,15 @@ class Object:
         self._expr = _expr
 
     def as_expr(self) -> Expr:
-        """The expression that it is."""
+        """The underlying expression."""
         return self._expr
 
 
 def current_builder() -> BlockBuilder:
-    """The builder of the graph that is being made.
+    """The builder of the function being built.
 
     Raises:
-        ValueError: none is open.
+        ValueError: no function is being built.
     """
     builder = BlockBuilder.current()
     if builder is None:
@@ -312,14 +316,14 @@ def current_builder() -> BlockBuilder:
 
 
 def wrap_nested(expr: Expr, name: str) -> Any:  # Any: a tensor, or a tuple of such
-    """Bind an expression in the open graph: a tensor, or a tuple of such.
+    """Emit an expression, and wrap the result: a tensor, or a nested tuple of tensors.
 
     Args:
-        expr: what is computed.
-        name: what the graph calls it; elements of a tuple have their number behind.
+        expr: the expression.
+        name: name of the variable; tuple elements get their index as a suffix.
 
     Raises:
-        TypeError: it gives neither.
+        TypeError: the result is neither.
     """
     if not isinstance(expr, DataflowVar):
         expr = current_builder().emit(expr, name)

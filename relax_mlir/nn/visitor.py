@@ -1,11 +1,10 @@
-"""Change the parts of a network: replace modules, parameters and effects."""
+"""Mutator of networks: replaces modules, parameters and effects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.effect import Effect
 from relax_mlir.nn.module import (
     Module,
@@ -16,51 +15,52 @@ from relax_mlir.nn.module import (
 )
 from relax_mlir.nn.tensor import Parameter
 from relax_mlir.objects.argument_checks import instance_of
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = ["Mutator"]
 
 
 class Mutator:
-    """Visits all parts of a network and puts in place of each what the visit gives.
+    """Visits all members of a network, and replaces each by the result of the visit.
 
-    Override a method to replace parts of its kind. The names that they get are those of
-    the parameters: ``layers.0.weight``.
+    Override a method to replace members of its class. Names are qualified, such as
+    ``layers.0.weight``.
     """
 
     def visit_module(self, name: str, node: Module) -> Any:
-        """A module."""
+        """Visit a module."""
         return self.visit(name, node)
 
     def visit_effect(self, name: str, node: Effect) -> Any:
-        """An effect."""
+        """Visit an effect."""
         return self.visit(name, node)
 
     def visit_param(self, name: str, node: Parameter) -> Any:
-        """A parameter."""
+        """Visit a parameter."""
         return self.visit(name, node)
 
     def visit_moduledict(self, name: str, node: ModuleDict) -> Any:
-        """A dictionary of modules."""
+        """Visit a dictionary of modules."""
         return self.visit(name, node)
 
     def visit_modulelist(self, name: str, node: ModuleList) -> Any:
-        """A list of modules."""
+        """Visit a list of modules."""
         return self.visit(name, node)
 
     def visit_parameterdict(self, name: str, node: ParameterDict) -> Any:
-        """A dictionary of parameters."""
+        """Visit a dictionary of parameters."""
         return self.visit(name, node)
 
     def visit_parameterlist(self, name: str, node: ParameterList) -> Any:
-        """A list of parameters."""
+        """Visit a list of parameters."""
         return self.visit(name, node)
 
     def visit(self, name: str, node: Any) -> Any:
-        """Visit the parts of ``node``; it is returned.
+        """Visit and replace the members of ``node``, and return it.
 
         Args:
-            name: what it is called; empty for the whole network.
-            node: a module, or a part of one that has no parts itself.
+            name: the qualified name; empty for the root.
+            node: a module, or a member without members.
         """
         instance_of(name, str, "Mutator.visit: `name`", "a string")
         if isinstance(node, Module):
@@ -72,7 +72,7 @@ class Mutator:
         return node
 
     def _visit_of(self, member: Any) -> Callable[[str, Any], Any] | None:
-        """The method for a member; None for one that is no part of the network."""
+        """The visit method of a member; None for other attributes."""
         kinds = {
             ParameterDict: self.visit_parameterdict,
             ParameterList: self.visit_parameterlist,

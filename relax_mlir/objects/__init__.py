@@ -1,5 +1,6 @@
-"""Relax and TIR as Python objects: read from MLIR, and written to it.
+"""Relax and TIR as Python objects, read from MLIR and written to it.
 
-Terms (:mod:`.expr`, :mod:`.prim`) stand nowhere; a function (:mod:`.function`) is a view
-of one in a module; :mod:`.writer` and :mod:`.reader` go between the two.
+Expressions (:mod:`.expr`, :mod:`.prim`) are free-standing trees; a function
+(:mod:`.function`) is a view of one in a module. :mod:`.read` and :mod:`.write` convert
+between MLIR and objects.
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments that constructors and operators are given."""
+"""Type checks of the arguments of constructors and operators."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from relax_mlir.errors import text_of
+from relax_mlir.errors import string_of_argument
 
 __all__ = [
     "dtype_of",
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def sequence_of(values: Any, where: str, what: str) -> tuple[Any, ...]:
-    """The elements of a sequence; text is none.
+    """The elements of a sequence as a tuple; strings are rejected.
 
     Raises:
         TypeError: the value is no sequence.
@@ -36,10 +36,10 @@ def sequence_of(values: Any, where: str, what: str) -> tuple[Any, ...]:
 
 
 def mapping_of(values: Any, where: str) -> dict[Any, Any]:
-    """A copy of a dictionary; an empty one of None.
+    """A copy of a mapping; empty for None.
 
     Raises:
-        TypeError: the value is no dictionary.
+        TypeError: the value is no mapping.
     """
     if values is not None and not isinstance(values, Mapping):
         kind = type(values).__name__
@@ -50,10 +50,10 @@ def mapping_of(values: Any, where: str) -> dict[Any, Any]:
 def instance_of(
     value: Any, kind: type[T] | tuple[type[T], ...], where: str, what: str
 ) -> T:
-    """The value, which is an instance of a class.
+    """The value, checked to be an instance of a class.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not.
     """
     if not isinstance(value, kind):
         raise TypeError(f"{where}: expected {what}, got {type(value).__name__}")
@@ -61,7 +61,7 @@ def instance_of(
 
 
 def dtype_of(value: Any, where: str) -> str:
-    """The name of an element type, which may be numpy's.
+    """The name of an element type: a string or a numpy dtype.
 
     Raises:
         TypeError: the value is no element type.
@@ -72,19 +72,19 @@ def dtype_of(value: Any, where: str) -> str:
 
 
 def dtype_text(value: Any, where: str) -> str:
-    """The text of an element type, or of the element type of something.
+    """The name of an element type, or of the ``dtype`` of a value.
 
     Raises:
-        TypeError: it has none.
+        TypeError: the value has none.
     """
-    return text_of(getattr(value, "dtype", value), where, "an element type")
+    return string_of_argument(getattr(value, "dtype", value), where, "an element type")
 
 
 def integer_of(value: Any, where: str) -> int:
-    """The value as an integer, which numpy's integers are, too.
+    """An integer as a Python int; numpy integers are accepted.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the value is no integer.
     """
     try:
         return operator.index(value)

@@ -1,4 +1,4 @@
-"""The effects of operators by name, of operations, and of functions that are called."""
+"""Side effects of operators, operations and calls."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mlir.dialects import func
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Operation
 from relax_mlir.dialects.relax import graph
-from relax_mlir.objects import names
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.expr import Op
+from relax_mlir.objects.expr.struct_info import FuncStructInfo
+from relax_mlir.objects.expr.struct_info_types import from_mlir
 from relax_mlir.objects.operators import operation_class
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import FuncStructInfo
-from relax_mlir.objects.struct_info_types import from_mlir
-from relax_mlir.traversal import own_operations
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
 
 __all__ = [
     "EffectAnalysis",
@@ -27,7 +27,7 @@ __all__ = [
 
 _TERMINATORS = ("gpu.yield", "func.return", "scf.yield")
 _ARITHMETIC = ("arith.", "math.")
-# Operations of MLIR's dialects that modules hold.
+# Effects of upstream operations.
 _UPSTREAM = {
     "builtin.unrealized_conversion_cast": Effects.NONE,
     "memref.load": Effects.READS,
@@ -40,18 +40,18 @@ _UPSTREAM = {
 
 
 def is_scalar_arithmetic(op: ir.OpView | ir.Operation) -> bool:
-    """Whether an operation computes scalars of scalars, and does nothing else."""
+    """Whether an operation is pure arithmetic on scalars."""
     return op.operation.name.startswith(_ARITHMETIC)
 
 
 def effects_of_operator(name: str) -> Effects:
-    """The effects of an operator of Relax.
+    """The effects of a Relax operator.
 
-    What a program registers as ``FPurity`` counts first. An operator of which nothing is
-    known is pure.
+    A registered ``FPurity`` attribute overrides its declared purity. Unknown operators are
+    pure.
 
     Args:
-        name: such as ``relax.add``.
+        name: the operator name, such as ``relax.add``.
     """
     kind = operation_class(name)
     own = (
@@ -64,7 +64,7 @@ def effects_of_operator(name: str) -> Effects:
 
 
 def may_stop(name: str) -> bool:
-    """Whether an operator of Relax stops the program unless something holds."""
+    """Whether a Relax operator checks a condition at run time and may abort."""
     return bool(effects_of_operator(name) & Effects.CHECKS)
 
 
@@ -72,8 +72,7 @@ class EffectAnalysis:
     """The effects of the operations of one module.
 
     Args:
-        root: of the module; None where calls of its functions are not asked for, which
-            then may do anything.
+        root: the module; None if calls of its functions may be treated as unknown.
     """
 
     def __init__(self, root: ir.Operation | ir.OpView | None = None) -> None:
@@ -85,70 +84,71 @@ class EffectAnalysis:
                     self._functions[op.name.value] = op
 
     def of(self, op: ir.OpView | ir.Operation) -> Effects:
-        """The effects of an operation and of what is inside it."""
+        """The effects of an operation, nested ones included."""
         view = op.operation.opview
         if isinstance(view, graph.CallOperatorOp):
             return effects_of_operator(ir.StringAttr(view.attributes["operator"]).value)
         if isinstance(view, graph.CallOp):
-            return self._of_function(
+            return self._of_global_call(
                 ir.FlatSymbolRefAttr(view.attributes["callee"]).value
             )
         if isinstance(view, graph.CallValueOp):
-            return self._of_value(view.function)
-        own = self._own(view)
+            return self._of_value_call(view.function)
+        own = self._own_effects(view)
         if isinstance(view, graph.FunctionOp):
-            return own  # it runs where it is called
+            return own  # a local function has effects only when called
         for inner in _operations_inside(view):
             own |= self.of(inner)
         return own
 
     def is_removable(self, op: ir.OpView | ir.Operation) -> bool:
-        """Whether an operation whose results nothing reads need not run."""
+        """Whether an operation may be removed if its results are unused."""
         return self.of(op).is_removable
 
     def is_mergeable(self, op: ir.OpView | ir.Operation) -> bool:
-        """Whether an equal operation in front of it makes the same results.
+        """Whether an operation may be replaced by an equal one before it.
 
-        No operation that may write to a result is among its users.
+        No user of its results may write to them.
         """
         return self.of(op).is_mergeable and not any(
             self._is_written(result) for result in op.operation.results
         )
 
     def is_computation(self, op: ir.OpView | ir.Operation) -> bool:
-        """Whether the compiler knows all that an operation does: it computes its results.
+        """Whether the compiler knows an operation to be a pure function of its operands.
 
-        A registered function that is said to be pure may yet give random numbers, so the
-        passes of the compiler neither drop nor merge calls of one.
+        A registered function that is declared pure may still be random, so compiler passes
+        neither remove nor merge calls of it.
         """
         return self.of(op).is_speculatable
 
     def is_speculatable(self, op: ir.OpView | ir.Operation) -> bool:
-        """Whether an operation may run where the program does not run it."""
+        """Whether an operation may be executed speculatively."""
         return self.of(op).is_speculatable
 
-    def _own(self, view: ir.OpView) -> Effects:
+    def _own_effects(self, view: ir.OpView) -> Effects:
         if isinstance(view, Operation):
             return view.effects
         if is_scalar_arithmetic(view):
             return Effects.NONE
         return _UPSTREAM.get(view.operation.name, Effects.UNKNOWN)
 
-    def _of_function(self, name: str) -> Effects:
-        """The effects of a call of a function.
+    def _of_global_call(self, name: str) -> Effects:
+        """The effects of a call of a function of the module.
 
-        A graph function declares its purity. What it allocates may be what it returns.
+        Relax functions declare their purity. Allocations may escape in the result.
+
         """
         function = self._functions.get(name)
         if function is None:
             return Effects.UNKNOWN
         if name not in self._known:
-            self._known[name] = Effects.CALLS  # in a call of itself
-            self._known[name] = self._called(function)
+            self._known[name] = Effects.CALLS  # for recursive calls
+            self._known[name] = self._of_function_body(function)
         return self._known[name]
 
-    def _of_value(self, function: ir.Value) -> Effects:
-        """The effects of a call of a value: what its type says, and its body if it is here."""
+    def _of_value_call(self, function: ir.Value) -> Effects:
+        """The effects of a call of a function value, by its type and, if visible, its body."""
         info = from_mlir(function.type, Symbols())
         if not isinstance(info, FuncStructInfo) or not info.purity:
             return Effects.UNKNOWN
@@ -157,24 +157,24 @@ class EffectAnalysis:
             source.opview, graph.FunctionOp
         ):
             return Effects.CALLS | Effects.ALLOCATES
-        return self._inside(source.opview)
+        return self._of_pure_body(source.opview)
 
-    def _inside(self, function: ir.OpView) -> Effects:
-        """The effects of a call of a function that declares that it is pure."""
+    def _of_pure_body(self, function: ir.OpView) -> Effects:
+        """The effects of a call of a function that is declared pure."""
         found = Effects.CALLS
         for op in _operations_inside(function):
             found |= self.of(op) & (Effects.ALLOCATES | Effects.OVERWRITES)
         return found
 
-    def _called(self, function: func.FuncOp) -> Effects:
-        if names.IMPURE in function.attributes:
+    def _of_function_body(self, function: func.FuncOp) -> Effects:
+        if function_attributes.IMPURE in function.attributes:
             return Effects.UNKNOWN
-        if names.is_prim_func(function):
+        if function_attributes.is_prim_func(function):
             return Effects.WRITES if _has_buffers(function) else Effects.CALLS
-        return self._inside(function)
+        return self._of_pure_body(function)
 
     def _is_written(self, value: ir.Value) -> bool:
-        """Whether memory that a value is, alone or in a tuple, may be written to."""
+        """Whether a value's memory may be written to, directly or through aliases."""
         for use in value.uses:
             user = use.owner
             if user.operation.name in _ALIASING:
@@ -185,7 +185,7 @@ class EffectAnalysis:
         return False
 
 
-# What has the memory of its operand.
+# Operations whose result aliases their operand.
 _ALIASING = frozenset(
     {
         *("builtin.unrealized_conversion_cast", "relax.tuple_get_item"),

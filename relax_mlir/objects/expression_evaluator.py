@@ -1,7 +1,7 @@
-"""An evaluator of Python expressions over syntax trees, for scripts and index maps.
+"""Evaluator of Python expression trees, for scripts and index maps.
 
-It is our own, so that what a text may name, read and call is decided here: a text of a file
-never reaches Python's ``eval``.
+Text from files never reaches Python's ``eval``: subclasses decide which names, attributes and
+calls are allowed.
 """
 
 from __future__ import annotations
@@ -18,53 +18,55 @@ from relax_mlir.objects.prim import PrimExpr
 
 __all__ = ["ExpressionEvaluator"]
 
-# Any: values of the text, of all types.
+# Any: the evaluated values have all types.
 
-_Scope = tuple[dict[str, Any], ...]  # of lambdas and comprehensions, innermost first
+_Scope = tuple[
+    dict[str, Any], ...
+]  # lambda and comprehension variables, innermost first
 _Lazy = Callable[[], Any]
 
 
 class ExpressionEvaluator:
-    """Evaluates expressions; who derives from it says what names, attributes and calls are.
+    """Evaluates expressions; subclasses define names, attributes and calls.
 
-    ``and``, ``or``, ``not``, chained comparisons and ``a if c else b`` of scalar expressions
-    give scalar expressions; all else is what Python makes of it.
+    ``and``, ``or``, ``not``, chained comparisons and ``a if c else b`` on scalar expressions
+    result in scalar expressions; everything else has Python's semantics.
     """
 
     def __init__(self) -> None:
         self._failed: tuple[BaseException, ast.expr] | None = None
 
     def lookup(self, name: str) -> Any:
-        """The value of a name that no lambda and no comprehension binds.
+        """The value of a name that is not bound by a lambda or a comprehension.
 
         Raises:
-            NameError: it has none.
+            NameError: it is undefined.
         """
         raise NameError(f"name `{name}` is not defined", name=name)
 
     def attribute(self, value: Any, name: str) -> Any:
-        """An attribute of a value."""
+        """The value of an attribute."""
         return getattr(value, name)
 
     def callee(self, function: Any) -> Any:
-        """What a call of a value calls."""
+        """The function to call for a called value."""
         return function
 
     def assign(self, name: str, value: Any) -> None:
-        """What ``name := value`` does outside of lambdas."""
+        """Performs ``name := value`` outside of lambdas."""
         raise NameError(f"name `{name}` cannot be assigned", name=name)
 
     def binary(self, apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """Apply an operator."""
+        """Applies a binary operator."""
         return apply(left, right)
 
     def value(self, node: ast.expr, scope: _Scope = ()) -> Any:
-        """The value of an expression.
+        """Evaluates an expression.
 
         Raises:
-            NameError: a name has no value.
-            SyntaxError: it is of a kind that no expression here can be.
-            Exception: whatever an operator or a call raises; see :meth:`place`.
+            NameError: a name is undefined.
+            SyntaxError: the kind of expression is not supported.
+            Exception: an operator or a call raises it; see :meth:`place`.
         """
         try:
             evaluate = _KINDS.get(type(node))
@@ -77,7 +79,7 @@ class ExpressionEvaluator:
             raise
 
     def place(self, error: BaseException) -> ast.expr | None:
-        """The innermost expression that raised an error; None if none did."""
+        """The innermost expression whose evaluation raised an error, or None."""
         is_ours = self._failed is not None and self._failed[0] is error
         return self._failed[1] if self._failed is not None and is_ours else None
 
@@ -91,23 +93,23 @@ class ExpressionEvaluator:
         return self.attribute(self.value(node.value, scope), node.attr)
 
     def _elements(self, nodes: Sequence[ast.expr], scope: _Scope) -> list[Any]:
-        """Values of a list, of which some may be several: ``*x``."""
-        found: list[Any] = []
+        """The values of a list, with ``*x`` unpacked."""
+        values: list[Any] = []
         for node in nodes:
             if isinstance(node, ast.Starred):
-                found += self.value(node.value, scope)
+                values += self.value(node.value, scope)
             else:
-                found.append(self.value(node, scope))
-        return found
+                values.append(self.value(node, scope))
+        return values
 
     def _dict(self, node: ast.Dict, scope: _Scope) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        values: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                found |= self.value(value, scope)
+                values |= self.value(value, scope)
             else:
-                found[self.value(key, scope)] = self.value(value, scope)
-        return found
+                values[self.value(key, scope)] = self.value(value, scope)
+        return values
 
     def _subscript(self, node: ast.Subscript, scope: _Scope) -> Any:
         return self.value(node.value, scope)[self.value(node.slice, scope)]
@@ -119,16 +121,16 @@ class ExpressionEvaluator:
     def _call(self, node: ast.Call, scope: _Scope) -> Any:
         function = self.callee(self.value(node.func, scope))
         args = self._elements(node.args, scope)
-        named: dict[str, Any] = {}
+        keywords: dict[str, Any] = {}
         for keyword in node.keywords:
             value = self.value(keyword.value, scope)
             added = value if keyword.arg is None else {keyword.arg: value}
-            if not named.keys().isdisjoint(added):
+            if not keywords.keys().isdisjoint(added):
                 raise TypeError(
                     f"`{ast.unparse(node.func)}`: an argument is named twice"
                 )
-            named |= added
-        return function(*args, **named)
+            keywords |= added
+        return function(*args, **keywords)
 
     def _binary(self, node: ast.BinOp, scope: _Scope) -> Any:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
@@ -152,21 +154,21 @@ class ExpressionEvaluator:
 
     def _compare(self, node: ast.Compare, scope: _Scope) -> Any:
         sides = [node.left, *node.comparators]
-        known = [self.value(node.left, scope)]
+        operands = [self.value(node.left, scope)]
 
-        def compared(number: int) -> Any:
-            known.append(self.value(sides[number + 1], scope))
+        def compare(number: int) -> Any:
+            operands.append(self.value(sides[number + 1], scope))
             is_number = isinstance(sides[number], (ast.Constant, ast.UnaryOp))
             kind = type(node.ops[number])
-            return _compared(kind, is_number, known[number], known[number + 1])
+            return _compared(kind, is_number, operands[number], operands[number + 1])
 
-        return _and([partial(compared, number) for number in range(len(node.ops))])
+        return _and([partial(compare, number) for number in range(len(node.ops))])
 
     def _lambda(self, node: ast.Lambda, scope: _Scope) -> Callable[..., Any]:
         signature = self._signature(node.args, scope)
 
-        def call(*args: Any, **named: Any) -> Any:
-            bound = signature.bind(*args, **named)
+        def call(*args: Any, **keywords: Any) -> Any:
+            bound = signature.bind(*args, **keywords)
             bound.apply_defaults()
             return self.value(node.body, (dict(bound.arguments), *scope))
 
@@ -227,7 +229,7 @@ class ExpressionEvaluator:
         scope: _Scope,
         values: Iterator[Any] | None = None,
     ) -> Iterator[_Scope]:
-        """The scopes that the loops of a comprehension give."""
+        """The scopes of the iterations of a comprehension."""
         loop, *rest = generators
         if loop.is_async:
             raise SyntaxError("`async for` is no expression here")
@@ -326,7 +328,7 @@ def _not(value: Any) -> Any:
 
 
 def _compared(kind: type[ast.cmpop], is_number: bool, left: Any, right: Any) -> Any:
-    """A comparison; a number on the left stays there, where Python would swap it."""
+    """A comparison; a constant on the left stays there (Python would reflect it)."""
     ordered = _ORDERED.get(kind)
     is_swapped = is_number and isinstance(left, (int, float))
     if ordered and is_swapped and isinstance(right, (PrimExpr, prim.IterVar)):

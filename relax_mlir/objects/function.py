@@ -1,4 +1,4 @@
-"""The functions of a module as Python objects."""
+"""Functions of a module as Python objects."""
 
 from __future__ import annotations
 
@@ -12,17 +12,12 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.context import shared_context
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp
-from relax_mlir.objects import names
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.context import shared_context
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.argument_checks import instance_of
-from relax_mlir.objects.attributes import (
-    ArrayName,
-    from_attribute,
-    named_arrays,
-    to_attribute,
-)
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -32,28 +27,37 @@ from relax_mlir.objects.expr import (
     Var,
     as_sequence,
 )
-from relax_mlir.objects.infer import (
-    FunctionLookup,
-    erase_unknown,
-    infer,
-    variables_in,
+from relax_mlir.objects.expr.struct_info import (
+    FuncStructInfo,
+    StructInfo,
+    TupleStructInfo,
 )
-from relax_mlir.objects.reader import Reader
+from relax_mlir.objects.expr.struct_info_types import from_mlir, to_mlir
+from relax_mlir.objects.infer.struct_info import (
+    FunctionLookup,
+    erase_unknown_shapes,
+    infer_struct_info,
+    size_vars_in,
+)
+from relax_mlir.objects.mlir_attributes import (
+    ArrayName,
+    from_attribute,
+    named_arrays,
+    to_attribute,
+)
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
+from relax_mlir.objects.read.relax import RelaxReader
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
-from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
-from relax_mlir.objects.writer import Writer
-from relax_mlir.traversal import own_operations
+from relax_mlir.objects.write.relax import RelaxWriter
 
 if TYPE_CHECKING:
-    from relax_mlir.module import IRModule
-    from relax_mlir.objects.structure import Spelling
+    from relax_mlir.ir.module import IRModule
+    from relax_mlir.objects.compare.structural_equal import StructuralEncoder
 
 __all__ = [
     "BaseFunc",
+    "DetachedFunction",
     "Function",
-    "FunctionTerm",
     "copy_function",
     "store_attrs",
     "write_function",
@@ -61,11 +65,11 @@ __all__ = [
 
 
 class BaseFunc(Expr):
-    """A function of a module, at either level.
+    """A function of a module: of Relax or a PrimFunc.
 
     Attributes:
-        module: the module that it stands in; one of its own if it was made alone.
-        name: what it is called there.
+        module: the module that contains it; one of its own if it was constructed alone.
+        name: its symbol name in the module.
     """
 
     module: IRModule
@@ -82,11 +86,11 @@ class BaseFunc(Expr):
 
     @property
     def attrs(self) -> Attrs:
-        """Its attributes, ``global_symbol`` among them if other modules see it."""
+        """Its attributes; ``global_symbol`` is present if the function is public."""
         raise NotImplementedError
 
     def with_attr(self, name: Any, value: Any = None) -> Any:
-        """The same function with an attribute, or with those of a dictionary.
+        """A copy with an attribute, or with those of a dictionary, added.
 
         Raises:
             TypeError: ``name`` is neither a string nor a dictionary.
@@ -95,24 +99,24 @@ class BaseFunc(Expr):
         return self.with_attrs(name if isinstance(name, Mapping) else {name: value})
 
     def with_attrs(self, attr_map: Mapping[str, Any]) -> Any:
-        """The same function with more attributes, or other values of them."""
+        """A copy with attributes added or replaced."""
         return self.with_only_attrs({**self.attrs, **attr_map})
 
     def with_only_attrs(self, attrs: Mapping[str, Any]) -> Any:
-        """The same function with these attributes and no others."""
-        made = self.copy(str(attrs.get("global_symbol", self.name)))
-        made._set_attrs(attrs)
-        return made
+        """A copy with exactly these attributes."""
+        mapped = self.copy(str(attrs.get("global_symbol", self.name)))
+        mapped._set_attrs(attrs)
+        return mapped
 
     def without_attr(self, name: str) -> Any:
-        """The same function without an attribute."""
+        """A copy without an attribute."""
         return self.with_only_attrs({k: v for k, v in self.attrs.items() if k != name})
 
     def copy(self, name: str | None = None) -> Any:
-        """The same function, alone in a module of its own.
+        """A copy in a module of its own.
 
         Raises:
-            ValueError: ``name`` has no form in UTF-8.
+            ValueError: ``name`` is not encodable in UTF-8.
         """
         alone = self.module.alone()
         copied = copy_function(self, alone, name or self.name)
@@ -120,9 +124,9 @@ class BaseFunc(Expr):
 
     @classmethod
     def _view(cls, module: IRModule, name: str) -> Any:
-        made = cls.__new__(cls)
-        made.module, made.name, made._is_view = module, name, True
-        return made
+        mapped = cls.__new__(cls)
+        mapped.module, mapped.name, mapped._is_view = module, name, True
+        return mapped
 
     def _set_attrs(self, attrs: Mapping[str, Any]) -> None:
         raise NotImplementedError
@@ -130,25 +134,25 @@ class BaseFunc(Expr):
     def __call__(self, *args: Any, attrs: Any = None) -> Call:
         return Call(self, args)
 
-    def _place(self) -> tuple[object, str]:
-        """What it is a view of; what is no view is itself alone."""
+    def _identity(self) -> tuple[object, str]:
+        """Its identity: the module and name of a view; otherwise the object."""
         return (id(self.module), self.name) if self._is_view else (id(self), "")
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, BaseFunc) and self._place() == other._place()
+        return isinstance(other, BaseFunc) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._place())
+        return hash(self._identity())
 
     def __str__(self) -> str:
         return repr(self)
 
 
 @dataclass(frozen=True)
-class FunctionTerm:
-    """A function that stands in no module yet: what it is made of."""
+class DetachedFunction:
+    """A function that is in no module yet, as its parts."""
 
     params: tuple[Var, ...]
     body: SeqExpr
@@ -156,27 +160,27 @@ class FunctionTerm:
     is_pure: bool
     attrs: Attrs
 
-    def with_only_attrs(self, attrs: Mapping[str, Any]) -> FunctionTerm:
-        """The same with other attributes."""
+    def with_only_attrs(self, attrs: Mapping[str, Any]) -> DetachedFunction:
+        """A copy with other attributes."""
         kept = Attrs({k: v for k, v in attrs.items() if v is not None})
-        return FunctionTerm(self.params, self.body, self.ret, self.is_pure, kept)
+        return DetachedFunction(self.params, self.body, self.ret, self.is_pure, kept)
 
 
 class Function(BaseFunc):
-    """A function of Relax: a view of one in a module, or a term that stands nowhere yet.
+    """A Relax function: a view of one in a module, or detached from any module.
 
-    A function inside of a function is a term; it may use the variables around it.
+    A local function is detached; it may capture variables of the enclosing function.
 
     Args:
         params: its parameters.
-        body: what it computes.
-        ret_struct_info: what is known of the result. What the body tells counts where
-            that is more, without sizes that no parameter tells.
-        is_pure: whether it does nothing else.
+        body: its body.
+        ret_struct_info: struct info of the result. That of the body is used where it is more
+            precise, without size variables that no parameter defines.
+        is_pure: whether it is free of side effects.
         attrs: its attributes.
     """
 
-    term: FunctionTerm | None = None
+    detached: DetachedFunction | None = None
     _module: IRModule | None = None
     _name: str = "main"
 
@@ -192,28 +196,36 @@ class Function(BaseFunc):
         is_pure = is_pure is not False
         values = Attrs(attrs)
         ret = getattr(ret_struct_info, "as_struct_info", lambda: ret_struct_info)()
-        self.term = FunctionTerm(tuple(params), as_sequence(body), ret, is_pure, values)
+        self.detached = DetachedFunction(
+            tuple(params), as_sequence(body), ret, is_pure, values
+        )
         self._name = str(values.get("global_symbol", "main"))
 
     @staticmethod
-    def of_term(term: FunctionTerm) -> Function:
-        """The function that a term is."""
-        return Function(term.params, term.body, term.ret, term.is_pure, term.attrs)
+    def from_detached(detached: DetachedFunction) -> Function:
+        """The function of a detached definition."""
+        return Function(
+            detached.params,
+            detached.body,
+            detached.ret,
+            detached.is_pure,
+            detached.attrs,
+        )
 
     @property
     def module(self) -> IRModule:
-        """The module that it stands in; a term is written to one of its own.
+        """The module that contains it; a detached function is written to one of its own.
 
         Raises:
-            ValueError: the body uses a variable that nothing defines.
+            ValueError: the body uses an undefined variable.
         """
         if self._module is None:
-            from relax_mlir.module import IRModule
+            from relax_mlir.ir.module import IRModule
 
-            assert self.term is not None
+            assert self.detached is not None
             module = IRModule.shared()
-            write_function(module, self._name, self.term)
-            self._module, self.term = module, None
+            write_function(module, self._name, self.detached)
+            self._module, self.detached = module, None
         return self._module
 
     @module.setter
@@ -222,7 +234,7 @@ class Function(BaseFunc):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its symbol name."""
         return self._name
 
     @name.setter
@@ -230,80 +242,84 @@ class Function(BaseFunc):
         self._name = name
 
     def with_only_attrs(self, attrs: Mapping[str, Any]) -> Any:
-        if self.term is None:
+        if self.detached is None:
             return super().with_only_attrs(attrs)
-        return Function.of_term(self.term.with_only_attrs(attrs))
+        return Function.from_detached(self.detached.with_only_attrs(attrs))
 
     def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
-        """The same function with arrays or constants in place of parameters."""
-        return _binding().bind_params(self, binding_map)
+        """A copy with parameters bound to arrays or constants."""
+        return _function_binding().bind_params(self, binding_map)
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
-        """The same function with sizes in place of symbols."""
-        return _binding().bind_symbolic_vars(self, binding_map)
+        """A copy with size variables bound to sizes."""
+        return _function_binding().bind_symbolic_vars(self, binding_map)
 
     def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
-        """The same function with others in place of calls of them."""
-        return _binding().inline_functions(self, function_map)
+        """A copy with calls of functions inlined."""
+        return _function_binding().inline_functions(self, function_map)
 
     @property
     def scope(self) -> FunctionScope:
-        """Which variable stands for which of its values."""
+        """The mapping between its variables and SSA values."""
         return self.module.scope(self.name)
 
-    def _reader(self) -> Reader:
-        return Reader(self.scope, self.module.constants, self.module.signature_or_none)
+    def _reader(self) -> RelaxReader:
+        return RelaxReader(
+            self.scope, self.module.constants, self.module.signature_or_none
+        )
 
     @property
     def params(self) -> list[Var]:
         """Its parameters."""
-        if self.term is not None:
-            return list(self.term.params)
+        if self.detached is not None:
+            return list(self.detached.params)
         op = self.op
-        return self._reader().params(op.entry_block, names.param_names(op))
+        return self._reader().params(
+            op.entry_block, function_attributes.param_names(op)
+        )
 
     @property
     def body(self) -> SeqExpr:
-        """What it computes."""
-        if self.term is not None:
-            return self.term.body
+        """Its body."""
+        if self.detached is not None:
+            return self.detached.body
         op = self.op
         with op.context:
             reader = self._reader()
-            reader.params(op.entry_block, names.param_names(op))
+            reader.params(op.entry_block, function_attributes.param_names(op))
             return reader.body(op.entry_block)
 
     @property
     def ret_struct_info(self) -> StructInfo:
-        """What is known of the result."""
-        if self.term is not None:
+        """Struct info of the result."""
+        if self.detached is not None:
             with shared_context(), ir.Location.unknown():
-                return _returned(self.term, Symbols(), lambda name: None)
+                return _result_info(self.detached, Symbols(), lambda name: None)
         infos = [from_mlir(t, self.scope.symbols) for t in self.op.type.results]
         return infos[0] if len(infos) == 1 else TupleStructInfo(infos)
 
     @property
     def ret_ty(self) -> StructInfo:
-        """TVM's newest spelling of ``ret_struct_info``."""
+        """Alias of ``ret_struct_info`` in TVM's newest releases."""
         return self.ret_struct_info
 
     @property
     def is_pure(self) -> bool:
-        """Whether it does nothing but compute its result."""
-        if self.term is not None:
-            return self.term.is_pure
-        return names.IMPURE not in self.op.attributes
+        """Whether it is free of side effects."""
+        if self.detached is not None:
+            return self.detached.is_pure
+        return function_attributes.IMPURE not in self.op.attributes
 
     def struct_info_or_none(self) -> StructInfo:
         params = [p.struct_info for p in self.params]
         return FuncStructInfo(params, self.ret_struct_info, self.is_pure)
 
-    def spell(self, spelling: Spelling) -> None:
-        """Its structure; see :mod:`.structure`."""
-        spelling.function(self)
+    def encode_structure(self, encoder: StructuralEncoder) -> None:
+        """Encodes its structure; see :mod:`relax_mlir.objects.compare.structural_equal`."""
+        encoder.function(self)
 
-    def write_as_value(self, writer: Writer, var: Var) -> ir.Value:
-        """Write it as a function inside of a function, bound to ``var``."""
+    def write_as_value(self, writer: RelaxWriter, var: Var) -> ir.Value:
+        """Writes it as a local function bound to ``var``."""
         params, body = self.params, self.body
         attrs = {
             "attrs": dict(self.attrs),
@@ -314,15 +330,15 @@ class Function(BaseFunc):
 
     @property
     def attrs(self) -> Attrs:
-        """Its attributes, ``global_symbol`` among them if other modules see it."""
-        if self.term is not None:
-            return self.term.attrs
+        """Its attributes; ``global_symbol`` is present if the function is public."""
+        if self.detached is not None:
+            return self.detached.attrs
         op = self.op
         values: dict[str, Any] = {}
-        if not names.is_private(op):
+        if not function_attributes.is_private(op):
             values["global_symbol"] = self.name
-        if names.ATTRS in op.attributes:
-            known = from_attribute(op.attributes[names.ATTRS])
+        if function_attributes.ATTRS in op.attributes:
+            known = from_attribute(op.attributes[function_attributes.ATTRS])
             values.update(named_arrays(dict(known), self._with_array))
         elif "relax.primitive" in op.attributes:
             values["Primitive"] = True
@@ -341,30 +357,30 @@ def store_attrs(
     attrs: Mapping[str, Any],
     constants: dict[str, np.ndarray] | None = None,
 ) -> None:
-    """Give a function in MLIR the attributes of a script; needs its context.
+    """Sets the attributes of a function in MLIR; needs its context.
 
     Args:
         op: the function.
         attrs: its attributes.
-        constants: of its module, which gets the arrays that the attributes hold.
+        constants: the constant pool of its module, to which arrays in attributes are added.
     """
     own = ("global_symbol", op.name.value)
     kept = {k: v for k, v in attrs.items() if k != own[0] or v != own[1]}
     if constants is not None:
-        kept = named_arrays(kept, partial(_stored, constants=constants))
-    for name in (names.ATTRS, "relax.primitive", "sym_visibility"):
+        kept = named_arrays(kept, partial(_pool_key, constants=constants))
+    for name in (function_attributes.ATTRS, "relax.primitive", "sym_visibility"):
         if name in op.attributes:
             del op.attributes[name]
     if kept:
-        op.attributes[names.ATTRS] = to_attribute(kept)
+        op.attributes[function_attributes.ATTRS] = to_attribute(kept)
     if kept.get("Primitive"):
         op.attributes["relax.primitive"] = ir.UnitAttr.get()
     if "global_symbol" not in attrs:
         op.attributes["sym_visibility"] = ir.StringAttr.get("private")
 
 
-def _stored(name: ArrayName, constants: dict[str, np.ndarray]) -> ArrayName:
-    """A name under which the constants of a module have an array."""
+def _pool_key(name: ArrayName, constants: dict[str, np.ndarray]) -> ArrayName:
+    """The key under which the constant pool has an array, added if it is new."""
     if name.array is None:
         return name
     key, count = str(name), 0
@@ -374,61 +390,68 @@ def _stored(name: ArrayName, constants: dict[str, np.ndarray]) -> ArrayName:
     return ArrayName(key, name.array)
 
 
-def write_function(module: IRModule, name: str, term: FunctionTerm) -> None:
-    """Write a function of Relax to the end of a module.
+def write_function(module: IRModule, name: str, detached: DetachedFunction) -> None:
+    """Appends a Relax function to a module.
 
-    With an attribute ``global_symbol`` it is public, and private without.
+    It is public if it has the attribute ``global_symbol``, otherwise private.
 
     Raises:
-        ValueError: the body uses a variable that nothing defines.
+        ValueError: the body uses an undefined variable.
     """
     scope = FunctionScope()
     with module.context, ir.Location.unknown():
-        types = [to_mlir(p.struct_info, scope.symbols) for p in term.params]
+        types = [to_mlir(p.struct_info, scope.symbols) for p in detached.params]
         with ir.InsertionPoint(module.mlir.body):
             function = func.FuncOp(name, ir.FunctionType.get(types, []))
         try:
-            results = _fill(module, scope, function, term)
+            results = _write_body(module, scope, function, detached)
         except Exception:
             function.operation.erase()
             raise
         signature = ir.FunctionType.get(types, results)
         function.attributes["function_type"] = ir.TypeAttr.get(signature)
-        names.set_arg_names(function, [p.name_hint for p in term.params])
-        store_attrs(function, term.attrs, module.constants)
-        if not term.is_pure:
-            function.attributes[names.IMPURE] = ir.UnitAttr.get()
+        function_attributes.set_arg_names(
+            function, [p.name_hint for p in detached.params]
+        )
+        store_attrs(function, detached.attrs, module.constants)
+        if not detached.is_pure:
+            function.attributes[function_attributes.IMPURE] = ir.UnitAttr.get()
     module.set_scope(name, scope)
 
 
-def _fill(
-    module: IRModule, scope: FunctionScope, function: func.FuncOp, term: FunctionTerm
+def _write_body(
+    module: IRModule,
+    scope: FunctionScope,
+    function: func.FuncOp,
+    detached: DetachedFunction,
 ) -> list[ir.Type]:
-    """Write the body; returns the types of the results."""
+    """Writes the body and returns the result types."""
     block = function.add_entry_block()
-    for param, argument in zip(term.params, block.arguments, strict=True):
+    for param, argument in zip(detached.params, block.arguments, strict=True):
         scope.define(param, argument)
-    writer = Writer(scope, module.constants, module.signature_of)
+    writer = RelaxWriter(scope, module.constants, module.signature_of)
     with ir.InsertionPoint(block):
-        writer.sequence(term.body)
-        value = writer.argument(term.body.body)
-    info = _returned(term, scope.symbols, module.signature_of)
+        writer.sequence(detached.body)
+        value = writer.argument(detached.body.body)
+    info = _result_info(detached, scope.symbols, module.signature_of)
     values, infos = _results(value, info)
     types = [to_mlir(i, scope.symbols) for i in infos]
     with ir.InsertionPoint(block):
         leaves = [writer.leaf(v) for v in values]
-        func.ReturnOp([_as(v, t) for v, t in zip(leaves, types, strict=True)])
+        func.ReturnOp([_generalized(v, t) for v, t in zip(leaves, types, strict=True)])
     if writer.nested:
-        function.attributes[names.NESTED] = ir.StringAttr.get(writer.nested)
+        function.attributes[function_attributes.NESTED] = ir.StringAttr.get(
+            writer.nested
+        )
     return types
 
 
 def _results(
     value: Expr, info: StructInfo
 ) -> tuple[Sequence[Expr], Sequence[StructInfo]]:
-    """What a function returns one by one: the parts of a tuple, but of a tuple of one.
+    """The results of a function in MLIR: the fields of a returned tuple.
 
-    A function with one result gives just that.
+    Other values, also tuples of one field, are a single result.
     """
     if not isinstance(value, Tuple) or not isinstance(info, TupleStructInfo):
         return (value,), (info,)
@@ -437,38 +460,38 @@ def _results(
     return value.fields, info.fields
 
 
-def _as(value: ir.Value, type_: ir.Type) -> ir.Value:
-    """A value of which no more is said than its function says."""
+def _generalized(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A value with its type generalized to the declared result type."""
     if value.type == type_:
         return value
     return graph.BindOp(value, results=[type_]).result
 
 
-def _returned(
-    term: FunctionTerm, symbols: Symbols, functions: FunctionLookup
+def _result_info(
+    detached: DetachedFunction, symbols: Symbols, functions: FunctionLookup
 ) -> StructInfo:
-    """What is known of the result, from the body and from what was said of it."""
-    known = infer(term.body, symbols, functions)
-    if term.ret is not None and not term.ret.is_base_of(known):
-        return term.ret
-    told = [v for p in term.params for v in variables_in(p.struct_info)]
-    return erase_unknown(known, lambda var: any(var is v for v in told))
+    """Struct info of the result, from the body and the declaration."""
+    known = infer_struct_info(detached.body, symbols, functions)
+    if detached.ret is not None and not detached.ret.is_base_of(known):
+        return detached.ret
+    defined = [v for p in detached.params for v in size_vars_in(p.struct_info)]
+    return erase_unknown_shapes(known, lambda var: any(var is v for v in defined))
 
 
-def _binding() -> Any:  # Any: a module
-    """What binds values; it stands above the objects and is loaded when it is used."""
-    return importlib.import_module("relax_mlir.relax.function_binding")
+def _function_binding() -> Any:  # Any: a module
+    """The module with parameter binding, imported late because it depends on this one."""
+    return importlib.import_module("relax_mlir.tvm.relax.function_binding")
 
 
 def copy_function(source: BaseFunc, module: IRModule, name: str) -> str:
-    """Copy a function to the end of a module; its variables stay the same objects.
+    """Copies a function to the end of a module, keeping the identity of its variables.
 
     Returns:
-        What it is called there.
+        Its symbol name there.
     """
-    term = getattr(source, "term", None)
-    if term is not None:
-        write_function(module, name, term)
+    detached = getattr(source, "detached", None)
+    if detached is not None:
+        write_function(module, name, detached)
         return name
     original = source.op
     if original.context == module.context:
@@ -484,14 +507,14 @@ def copy_function(source: BaseFunc, module: IRModule, name: str) -> str:
     old = source.module.scope(source.name)
     scope.symbols = old.symbols
     scope.arguments = old.arguments
-    _same_variables(original.operation, copied, old, scope)
+    _share_variables(original.operation, copied, old, scope)
     module.set_scope(name, scope)
     _copy_constants(source.module, copied.operation, module)
     return name
 
 
 def _copy_constants(source: IRModule, copied: ir.Operation, module: IRModule) -> None:
-    """Add the arrays that a copied function names, under keys that are not taken."""
+    """Adds the constants that a copied function uses, under unique keys."""
     renamed: dict[str, str] = {}
     for key in source.keys_of(copied):
         array, name, count = source.constants[key], key, 0
@@ -507,23 +530,23 @@ def _copy_constants(source: IRModule, copied: ir.Operation, module: IRModule) ->
         view = op.opview
         if isinstance(view, ConstantOp) and view.key in renamed:
             op.attributes["value"] = ConstantOp.named(renamed[view.key])
-        if names.ATTRS in op.attributes:
-            attrs = from_attribute(op.attributes[names.ATTRS])
-            made = named_arrays(dict(attrs), lambda n: ArrayName(renamed.get(n, n)))
-            op.attributes[names.ATTRS] = to_attribute(made)
+        if function_attributes.ATTRS in op.attributes:
+            attrs = from_attribute(op.attributes[function_attributes.ATTRS])
+            mapped = named_arrays(dict(attrs), lambda n: ArrayName(renamed.get(n, n)))
+            op.attributes[function_attributes.ATTRS] = to_attribute(mapped)
         return ir.WalkResult.ADVANCE
 
     with module.context:
         copied.walk(rename, ir.WalkOrder.PRE_ORDER)
 
 
-def _same_variables(
+def _share_variables(
     old_op: ir.Operation,
     new_op: ir.Operation | ir.OpView,
     old: FunctionScope,
     new: FunctionScope,
 ) -> None:
-    """What the values of a copy are: what those of the original are."""
+    """Associates the values of a copy with the expressions of the original's values."""
 
     def pair(theirs: Sequence[ir.Value], ours: Sequence[ir.Value]) -> None:
         for a, b in zip(theirs, ours, strict=True):
@@ -543,4 +566,4 @@ def _same_variables(
                 pair(
                     list(old_inner.operation.results), list(new_inner.operation.results)
                 )
-                _same_variables(old_inner.operation, new_inner.operation, old, new)
+                _share_variables(old_inner.operation, new_inner.operation, old, new)

@@ -1,4 +1,4 @@
-"""What the functions of a module refer to by number: devices, ..."""
+"""Global infos of a module: lists of objects that functions refer to by index."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 
 from mlir import ir
 
-from relax_mlir.errors import shown
-from relax_mlir.objects.attributes import from_attribute, to_attribute
-from relax_mlir.objects.struct_info import VDevice
+from relax_mlir.errors import short_repr
+from relax_mlir.objects.expr.struct_info import VDevice
+from relax_mlir.objects.mlir_attributes import from_attribute, to_attribute
 
-__all__ = ["DummyGlobalInfo", "read_infos", "write_infos"]
+__all__ = ["DummyGlobalInfo", "read_global_infos", "write_global_infos"]
 
 _NAME = "relax.global_infos"
 
 
 class DummyGlobalInfo:
-    """What functions may refer to that is nothing."""
+    """A placeholder among global infos."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DummyGlobalInfo)
@@ -29,8 +29,8 @@ class DummyGlobalInfo:
         return "I.dummy_global_info()"
 
 
-def read_infos(module: ir.Operation) -> dict[str, list[Any]]:
-    """The lists of a module, by name."""
+def read_global_infos(module: ir.Operation) -> dict[str, list[Any]]:
+    """The global infos of a module, by name."""
     if _NAME not in module.attributes:
         return {}
     lists = from_attribute(module.attributes[_NAME])
@@ -44,8 +44,10 @@ def _read(entry: Any) -> Any:
     return VDevice(target, number, scope)
 
 
-def write_infos(module: ir.Operation, lists: Mapping[str, Sequence[Any]]) -> None:
-    """Give a module its lists; needs its context.
+def write_global_infos(
+    module: ir.Operation, lists: Mapping[str, Sequence[Any]]
+) -> None:
+    """Sets the global infos of a module; needs its context.
 
     Raises:
         ValueError: an entry is neither a device nor a dummy.
@@ -61,4 +63,4 @@ def _written(info: Any) -> Any:
         return None
     if isinstance(info, VDevice):
         return [str(info.target), info.vdevice_id, info.memory_scope]
-    raise ValueError(f"expected a device or a dummy, got {shown(info)}")
+    raise ValueError(f"expected a device or a dummy, got {short_repr(info)}")

@@ -1,4 +1,4 @@
-"""A module as a table of functions, by names and by :class:`GlobalVar`."""
+"""A module as a mapping from global variables to functions."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from mlir.dialects.builtin import ModuleOp
 
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import near_misses
-from relax_mlir.objects import names
-from relax_mlir.objects.attributes import (
+from relax_mlir.ir import function_attributes
+from relax_mlir.objects.expr import Attrs, ExternFunc, GlobalVar
+from relax_mlir.objects.expr.struct_info import StructInfo
+from relax_mlir.objects.extern import read_extern, write_extern
+from relax_mlir.objects.function import BaseFunc, Function, copy_function
+from relax_mlir.objects.global_info import read_global_infos, write_global_infos
+from relax_mlir.objects.mlir_attributes import (
     ArrayName,
     from_attribute,
     named_arrays,
     to_attribute,
 )
-from relax_mlir.objects.carried_variables import carried_scope
-from relax_mlir.objects.expr import Attrs, ExternFunc, GlobalVar
-from relax_mlir.objects.extern import read_extern, write_extern
-from relax_mlir.objects.function import BaseFunc, Function, copy_function
-from relax_mlir.objects.global_info import read_infos, write_infos
-from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.printing import Printed
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.struct_info import StructInfo
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.objects.variable_identity import scope_after_pass
 
 if TYPE_CHECKING:
-    from relax_mlir.module import IRModule
-    from relax_mlir.objects.structure import Spelling
+    from relax_mlir.ir.module import IRModule
+    from relax_mlir.objects.compare.structural_equal import StructuralEncoder
 
 __all__ = ["FunctionTable", "ModuleView"]
 
-_MOST_LISTED = 10  # names in an error
+_MOST_LISTED = 10  # function names in an error message
 
 
 class FunctionTable(Mapping[GlobalVar, BaseFunc]):
-    """The functions of a module, in order."""
+    """The functions of a module in order, by global variable."""
 
     def __init__(self, module: ModuleView) -> None:
         self._module = module
@@ -58,12 +58,12 @@ class FunctionTable(Mapping[GlobalVar, BaseFunc]):
         return f"{{{', '.join(pairs)}}}"
 
     def items_(self) -> list[tuple[GlobalVar, BaseFunc]]:
-        """All pairs, in a list of their own."""
+        """All pairs as a list."""
         return list(self.items())
 
 
 class ModuleView(Printed):
-    """What :class:`~relax_mlir.IRModule` is to who looks at functions as objects."""
+    """Base class of :class:`~relax_mlir.IRModule`: the view of its functions as objects."""
 
     mlir: ModuleOp
     constants: dict[str, np.ndarray]
@@ -74,30 +74,30 @@ class ModuleView(Printed):
         raise NotImplementedError
 
     def func_op(self, name: str) -> func.FuncOp:
-        """The function called ``name``, in MLIR."""
+        """The function of this name, in MLIR."""
         raise NotImplementedError
 
     @property
     def functions(self) -> FunctionTable:
-        """The functions by :class:`GlobalVar`, in order."""
+        """The functions by global variable, in order."""
         return FunctionTable(self)
 
     @property
     def functions_(self) -> FunctionTable:
-        """The functions by :class:`GlobalVar`, in order."""
+        """Alias of ``functions`` in TVM."""
         return FunctionTable(self)
 
-    def __getitem__(self, name: str | GlobalVar) -> Any:  # Any: of either level
-        """The function called ``name``.
+    def __getitem__(self, name: str | GlobalVar) -> Any:  # Any: Relax or TIR function
+        """The function of this name.
 
         Raises:
-            ValueError: there is none.
+            ValueError: it does not exist.
         """
-        symbol = self._known(name)
+        symbol = self._existing_name(name)
         extern = read_extern(self.func_op(symbol))
         if extern is not None:
             return extern
-        is_program = names.is_prim_func(self.func_op(symbol))
+        is_program = function_attributes.is_prim_func(self.func_op(symbol))
         return (PrimFunc if is_program else Function)._view(self, symbol)  # pyright: ignore[reportArgumentType]
 
     def __contains__(self, name: object) -> bool:
@@ -109,12 +109,16 @@ class ModuleView(Printed):
         self.update_func(name, function)
 
     def __delitem__(self, name: str | GlobalVar) -> None:
-        symbol = self._known(name)
+        symbol = self._existing_name(name)
         self.func_op(symbol).operation.erase()
         self._scopes.pop(symbol, None)
 
-    def _known(self, name: str | GlobalVar) -> str:
-        """The name of a function that is there."""
+    def _existing_name(self, name: str | GlobalVar) -> str:
+        """The name of an existing function.
+
+        Raises:
+            ValueError: it does not exist.
+        """
         symbol, known = _symbol(name), self.function_names()
         if symbol in known:
             return symbol
@@ -130,21 +134,21 @@ class ModuleView(Printed):
         return [op.name.value for op in self.func_ops()]
 
     def get_global_vars(self) -> list[GlobalVar]:
-        """The names of all functions."""
+        """The global variables of all functions, in order."""
         return [GlobalVar(n, self.signature_or_none(n)) for n in self.function_names()]
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The function called ``name``, to call it.
+        """The global variable of a function.
 
         Raises:
-            ValueError: there is none.
+            ValueError: the function does not exist.
         """
         return GlobalVar(name, self[name].struct_info_or_none())
 
     def update_func(
         self, name: str | GlobalVar, function: BaseFunc | ExternFunc
     ) -> None:
-        """Put ``function`` in place of the one with this name, or add it."""
+        """Adds a function, or replaces the one of this name."""
         symbol = _symbol(name)
         module: Any = self
         if isinstance(function, ExternFunc):
@@ -152,8 +156,8 @@ class ModuleView(Printed):
                 del self[symbol]
             write_extern(module.mlir, symbol, function)
             return
-        is_term = getattr(function, "term", None) is not None
-        if not is_term and self is function.module and symbol == function.name:
+        is_detached = getattr(function, "detached", None) is not None
+        if not is_detached and self is function.module and symbol == function.name:
             return
         if symbol not in self.function_names():
             copy_function(function, module, symbol)
@@ -165,19 +169,19 @@ class ModuleView(Printed):
         old.erase()
 
     def update(self, other: Mapping[Any, BaseFunc | ExternFunc] | ModuleView) -> None:
-        """Add the functions of another module, or replace those of the same names."""
+        """Adds or replaces the functions of another module."""
         table = other.functions if isinstance(other, ModuleView) else other
         for name, function in table.items():
             self.update_func(name, function)
 
     def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
-        """A copy of the module whose functions have other names; itself if none has.
+        """A copy of the module with functions renamed; itself if nothing changes.
 
         Args:
-            replacements: the new name, or the variable of it, by the old one.
+            replacements: the new name or global variable, by the old one.
 
         Raises:
-            ValueError: the module has no such function, or two would have one name.
+            ValueError: a function does not exist, or two would have the same name.
         """
         module: Any = self
         renamed = {_symbol(old): _symbol(new) for old, new in replacements.items()}
@@ -187,54 +191,54 @@ class ModuleView(Printed):
                 raise ValueError(
                     f"module has no function `{old}`.{near_misses(old, known)}"
                 )
-        wanted = [renamed.get(name, name) for name in known]
-        for name in wanted:
-            if wanted.count(name) > 1:
+        new_names = [renamed.get(name, name) for name in known]
+        for name in new_names:
+            if new_names.count(name) > 1:
                 raise ValueError(f"two functions would be called `{name}`")
-        if wanted == known:
+        if new_names == known:
             return module
-        made = module.clone()
-        with made.context:
-            names.rename_functions(made.mlir.operation, renamed)
-        return made
+        copy = module.clone()
+        with copy.context:
+            function_attributes.rename_functions(copy.mlir.operation, renamed)
+        return copy
 
     def scope(self, name: str) -> FunctionScope:
-        """The variables of a function."""
+        """The mapping between a function's variables and SSA values."""
         return self._scopes.setdefault(name, FunctionScope())
 
     def set_scope(self, name: str, scope: FunctionScope) -> None:
-        """Say which objects the variables of a function are."""
+        """Sets the mapping between a function's variables and SSA values."""
         self._scopes[name] = scope
 
-    def carry_scopes(self, before: ModuleView) -> None:
-        """Let functions keep the variables that they had in the module ``before`` a pass."""
+    def keep_variable_identity(self, before: ModuleView) -> None:
+        """Keeps the identity of functions' variables across a pass, from ``before`` to now."""
         self._scopes.clear()
         for op in self.func_ops():
             name = op.name.value
             if (
                 name in before._scopes
                 and not op.is_external
-                and not names.is_prim_func(op)
+                and not function_attributes.is_prim_func(op)
             ):
-                self._scopes[name] = carried_scope(before._scopes[name], op)
+                self._scopes[name] = scope_after_pass(before._scopes[name], op)
 
     def forget_scopes(self) -> None:
-        """Forget the variables of all functions: something changed what they stand for."""
+        """Discards the variables of all functions after a change of the SSA values."""
         self._scopes.clear()
 
     def signature_or_none(self, name: str) -> StructInfo | None:
-        """What is known of a function, or None if there is none with this name."""
+        """The struct info of a function, or None if it does not exist."""
         if name not in self.function_names():
             return None
         function = self[name]
         return function.struct_info_or_none()
 
     def signature_of(self, name: GlobalVar) -> StructInfo | None:
-        """What is known of a function, or None if there is none with this name."""
+        """The struct info of a function, or None if it does not exist."""
         return self.signature_or_none(name.name_hint)
 
     def keys_of(self, root: ir.Operation) -> Sequence[str]:
-        """The constants that operations below ``root`` name."""
+        """The keys of the constants that operations below ``root`` use."""
         found: dict[str, None] = {}
 
         def visit_name(name: ArrayName) -> ArrayName:
@@ -246,8 +250,8 @@ class ModuleView(Printed):
             view = op.opview
             if isinstance(view, ConstantOp) and view.key in self.constants:
                 found[view.key] = None
-            if names.ATTRS in op.attributes:
-                known = from_attribute(op.attributes[names.ATTRS])
+            if function_attributes.ATTRS in op.attributes:
+                known = from_attribute(op.attributes[function_attributes.ATTRS])
                 named_arrays(dict(known), visit_name)
             return ir.WalkResult.ADVANCE
 
@@ -255,67 +259,69 @@ class ModuleView(Printed):
         return list(found)
 
     def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
-        """The functions by :class:`GlobalVar`, in the order of their names."""
+        """The functions by global variable, sorted by name."""
         return sorted(self.functions.items(), key=lambda pair: pair[0].name_hint)
 
-    def get_attr(self, attr_key: str) -> Any:  # Any: as many types as attributes
-        """An attribute of the module, or None if it has none of this name."""
+    def get_attr(self, attr_key: str) -> Any:  # Any: the type depends on the attribute
+        """An attribute of the module, or None."""
         return self.attrs.get(attr_key)
 
     @property
     def attrs(self) -> Attrs:
         """The attributes of the module."""
         attributes = self.mlir.operation.attributes
-        if names.ATTRS not in attributes:
+        if function_attributes.ATTRS not in attributes:
             return Attrs()
-        return Attrs(from_attribute(attributes[names.ATTRS]))
+        return Attrs(from_attribute(attributes[function_attributes.ATTRS]))
 
     @property
     def pyfuncs(self) -> dict[str, Any]:
-        """The Python functions of the module, which are no part of what it computes."""
+        """The Python functions attached to the module; they are not compiled."""
         return self.__dict__.setdefault("_pyfuncs", {})
 
     @property
     def global_infos(self) -> dict[str, list[Any]]:
-        """What functions refer to by number: lists of devices, by name."""
-        return read_infos(self.mlir.operation)
+        """The global infos, by name: lists of virtual devices that functions refer to."""
+        return read_global_infos(self.mlir.operation)
 
     def update_global_info(self, name: str, global_info: Sequence[Any]) -> None:
-        """Give the module a list of what functions refer to by number."""
+        """Sets a list of global infos."""
         with self.mlir.context:
             lists = {**self.global_infos, name: list(global_info)}
-            write_infos(self.mlir.operation, lists)
+            write_global_infos(self.mlir.operation, lists)
 
     def with_attr(self, name: str, value: Any) -> IRModule:
-        """A copy of the module with an attribute."""
-        made: Any = self.clone()
-        with made.context:
-            made.mlir.operation.attributes[names.ATTRS] = to_attribute(
+        """A copy of the module with an attribute added."""
+        copy: Any = self.clone()
+        with copy.context:
+            copy.mlir.operation.attributes[function_attributes.ATTRS] = to_attribute(
                 {**self.attrs, name: value}
             )
-        return made
+        return copy
 
     def with_attrs(self, attrs: Mapping[str, Any]) -> IRModule:
-        """A copy of the module with more attributes."""
-        made: Any = self.clone()
+        """A copy of the module with attributes added."""
+        copy: Any = self.clone()
         for name, value in attrs.items():
-            made = made.with_attr(name, value)
-        return made
+            copy = copy.with_attr(name, value)
+        return copy
 
     def without_attr(self, name: str) -> IRModule:
         """A copy of the module without an attribute."""
-        made: Any = self.clone()
+        copy: Any = self.clone()
         kept = {k: v for k, v in self.attrs.items() if k != name}
-        with made.context:
-            made.mlir.operation.attributes[names.ATTRS] = to_attribute(kept)
-        return made
+        with copy.context:
+            copy.mlir.operation.attributes[function_attributes.ATTRS] = to_attribute(
+                kept
+            )
+        return copy
 
-    def spell(self, spelling: Spelling) -> None:
-        """Its structure; see :mod:`.structure`."""
-        spelling.module(self)
+    def encode_structure(self, encoder: StructuralEncoder) -> None:
+        """Encodes its structure; see :mod:`relax_mlir.objects.compare.structural_equal`."""
+        encoder.module(self)
 
     def clone(self) -> IRModule:
-        """A copy in the same context; the arrays are shared."""
+        """A copy in the same context, sharing the constants."""
         raise NotImplementedError
 
 

@@ -1,8 +1,8 @@
-"""Names that are given once."""
+"""Supplies of unique names."""
 
 from collections.abc import Iterable
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr import GlobalVar
 
@@ -10,10 +10,10 @@ __all__ = ["GlobalVarSupply", "UniqueNameSupply"]
 
 
 class UniqueNameSupply:
-    """Gives each name once: ``x``, ``x_1``, ``x_2``, ...
+    """Supplies unique names: ``x``, ``x_1``, ``x_2``, ...
 
     Args:
-        prefix: what names begin with; an underscore follows it.
+        prefix: prefix of all names, followed by an underscore.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -23,29 +23,29 @@ class UniqueNameSupply:
     def fresh_name(
         self, name: str, add_prefix: bool = True, add_underscore: bool = True
     ) -> str:
-        """``name``, or with the first number that makes it new.
+        """``name``, or ``name`` with the first number that makes it unique.
 
         Args:
-            name: what is wanted.
-            add_prefix: whether the supply's prefix stands in front of it.
-            add_underscore: whether an underscore stands in front of the number.
+            name: the preferred name.
+            add_prefix: whether to prepend the supply's prefix.
+            add_underscore: whether to put an underscore before the number.
         """
-        wish = fresh = self._full(name, add_prefix)
+        base_name = fresh = self._full(name, add_prefix)
         count = 0
         while fresh in self._taken:
             count += 1
-            fresh = f"{wish}{'_' if add_underscore else ''}{count}"
+            fresh = f"{base_name}{'_' if add_underscore else ''}{count}"
         self._taken.add(fresh)
         return fresh
 
     def reserve_name(self, name: str, add_prefix: bool = True) -> str:
-        """From here on ``name`` is taken; returns it as it was taken."""
+        """Marks a name as used and returns it with its prefix."""
         full = self._full(name, add_prefix)
         self._taken.add(full)
         return full
 
     def contains_name(self, name: str, add_prefix: bool = True) -> bool:
-        """Whether ``name`` is taken."""
+        """Whether a name is in use."""
         return self._full(name, add_prefix) in self._taken
 
     def _full(self, name: str, add_prefix: bool) -> str:
@@ -54,10 +54,10 @@ class UniqueNameSupply:
 
 
 class GlobalVarSupply:
-    """Gives functions of a module names of their own.
+    """Supplies unique global variables for the functions of a module.
 
     Args:
-        value: a supply of names; or a module or modules, whose names are taken.
+        value: a supply of names; or modules whose function names are in use.
     """
 
     def __init__(
@@ -78,27 +78,27 @@ class GlobalVarSupply:
                 self.reserve_global(variable)
 
     def fresh_global(self, name: str, add_prefix: bool = True) -> GlobalVar:
-        """A function's name that is new: ``name``, or with a number."""
+        """A new global variable with a unique name."""
         fresh = GlobalVar(self.name_supply.fresh_name(name, add_prefix))
         self._known[fresh.name_hint] = fresh
         return fresh
 
     def unique_global_for(self, name: str, add_prefix: bool = True) -> GlobalVar:
-        """The function called ``name``, the same at each call."""
+        """The global variable of this name, the same at each call."""
         full = self.name_supply.reserve_name(name, add_prefix)
         return self._known.setdefault(full, GlobalVar(full))
 
     def reserve_global(
         self, global_var: GlobalVar, allow_conflict: bool = False
     ) -> None:
-        """From here on the name of a function is taken.
+        """Marks the name of a global variable as used.
 
         Args:
-            global_var: the function.
-            allow_conflict: whether another one may have the name already; it keeps it.
+            global_var: the global variable.
+            allow_conflict: whether to accept that another global variable has the name.
 
         Raises:
-            ValueError: another function has the name.
+            ValueError: another global variable has the name.
         """
         name = global_var.name_hint
         known = self._known.setdefault(name, global_var)

@@ -1,4 +1,4 @@
-"""Relax's operators by name: their operations, and what is known of their results."""
+"""Relax operators: their operation classes, registered attributes and inference."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from mlir import ir
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.core import RelaxOperation, relax_ops
 from relax_mlir.dialects.relax.graph import OPERATOR_EFFECTS
-from relax_mlir.errors import OperatorError, UnknownOperatorError, near_misses, shown
-from relax_mlir.objects import functions, prim
+from relax_mlir.errors import (
+    OperatorError,
+    UnknownOperatorError,
+    near_misses,
+    short_repr,
+)
+from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Call,
     Constant,
@@ -29,10 +34,7 @@ from relax_mlir.objects.expr import (
     Var,
     convert,
 )
-from relax_mlir.objects.partial_inference import PartialInference
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.storage_inference import infer_storage
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
@@ -41,24 +43,28 @@ from relax_mlir.objects.struct_info import (
     TupleStructInfo,
     VDevice,
 )
+from relax_mlir.objects.infer.partial import PartialInference
+from relax_mlir.objects.infer.storage import infer_storage
+from relax_mlir.objects.prim import intrinsics as functions
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
 
 __all__ = [
     "STRUCTURAL",
     "argument_expr",
     "argument_value",
+    "builtin_attr",
     "get_op",
     "infer_operator",
     "normal_form_of",
     "operation_class",
     "operator_names",
     "optional_operands",
-    "own_attr",
     "register_op_attr",
     "static_arguments",
     "typed_number",
 ]
 
-# Operators that are no tensor operations; the reader and the writer know each of them.
+# Operators without an operation class, which reader and writer handle themselves.
 STRUCTURAL = frozenset(OPERATOR_EFFECTS)
 
 
@@ -76,12 +82,12 @@ def _classes() -> Mapping[str, type[RelaxOperation]]:
 
 
 def operation_class(name: str) -> type[RelaxOperation] | None:
-    """The operation that an operator is, or None if it has none of its own."""
+    """The operation class of an operator, or None."""
     return _classes().get(name)
 
 
 def operator_names() -> Iterator[str]:
-    """Every operator."""
+    """The names of all operators, sorted."""
     yield from sorted({*_classes(), *STRUCTURAL})
 
 
@@ -91,17 +97,17 @@ _REGISTERED = (*_INFER, "FLegalize", "FPurity")
 
 def register_op_attr(
     op_name: str, attr_key: str, value: Any = None, level: int = 10
-) -> Any:  # Any: as many types as attributes
-    """Register something of an operator, which need not be known; or decorate it.
+) -> Any:  # Any: the type depends on the attribute
+    """Registers an attribute of an operator, known or not; usable as a decorator.
 
     Args:
-        op_name: such as ``relax.add``.
-        attr_key: ``FLegalize``, a function from a builder and a call to what replaces the
-            call; ``FInferStructInfo``, one from a call and a context to what is known of
-            its result; ``FPurity``, whether a call only computes; ``FNormalize``, one from
-            a builder and a call to the call in normal form; or any other name.
-        value: what is registered.
-        level: accepted and without effect: the last one counts.
+        op_name: the operator name, such as ``relax.add``.
+        attr_key: ``FLegalize`` (a function from builder and call to the replacement),
+            ``FInferStructInfo`` (from call and context to struct info), ``FPurity`` (whether
+            calls are free of side effects), ``FNormalize`` (from builder and call to the call
+            in normal form), or any other name.
+        value: its value.
+        level: ignored; the last registration wins.
     """
 
     def register(value: Any) -> Any:
@@ -116,10 +122,10 @@ def _registered_inference(op: Op) -> Callable[..., StructInfo] | None:
 
 
 def normal_form_of(op: Expr) -> Callable[..., Expr] | None:
-    """What brings calls of an operator to normal form, from a builder and a call.
+    """The normalization function of an operator, from builder and call; or None.
 
-    A program may register it as ``FNormalize``. Calls of tensor programs list their
-    arguments in place.
+    That is a registered ``FNormalize``; calls of PrimFuncs have one by default, which lists
+    their arguments in place.
     """
     if not isinstance(op, Op):
         return None
@@ -134,10 +140,10 @@ _PROGRAM_CALLS = frozenset(
 
 
 def _with_listed_arguments(builder: Any, call: Call) -> Call:
-    """A call of a tensor program whose arguments are no variable of a tuple.
+    """A call of a PrimFunc with its argument tuple in place of a variable.
 
     Args:
-        builder: tells what a variable is bound to.
+        builder: resolves variables to their bound values.
         call: the call.
     """
     callee, given, *sizes = call.args
@@ -156,25 +162,25 @@ def _with_listed_arguments(builder: Any, call: Call) -> Call:
     return Call(call.op, [callee, listed, *sizes], call.attrs, call.sinfo_args)
 
 
-def own_attr(op: Op, name: str) -> Any:
-    """What an operator has under a name without being told: how its result is inferred."""
+def builtin_attr(op: Op, name: str) -> Any:
+    """A built-in attribute of an operator: its struct-info inference, or None."""
     if name not in _INFER or operation_class(op.name) is None:
         return None
 
     def infer_result(call: Call, context: Any = None) -> StructInfo:
-        names = context if isinstance(context, Symbols) else Symbols()
-        return _infer_own(Call(op, call.args, call.attrs, call.sinfo_args), names)
+        symbols = context if isinstance(context, Symbols) else Symbols()
+        return _infer_own(Call(op, call.args, call.attrs, call.sinfo_args), symbols)
 
     return infer_result
 
 
 def get_op(name: str) -> Op:
-    """The operator called ``name``.
+    """The operator of this name.
 
     Raises:
-        AttributeError: there is none.
+        AttributeError: it does not exist.
     """
-    is_known = name in _classes() or name in STRUCTURAL or _is_of_scalars(name)
+    is_known = name in _classes() or name in STRUCTURAL or _is_intrinsic(name)
     if not is_known and not any(map(Op.of(name).has_attr, _REGISTERED)):
         raise UnknownOperatorError(
             f"operator `{name}` is not registered.{near_misses(name, operator_names())}"
@@ -182,63 +188,63 @@ def get_op(name: str) -> Op:
     return Op.of(name)
 
 
-def _is_of_scalars(name: str) -> bool:
-    """Whether an operator is an intrinsic of tensor programs."""
+def _is_intrinsic(name: str) -> bool:
+    """Whether an operator is a TIR intrinsic."""
     level, _, function = name.partition(".")
     if level not in ("tir", "tirx"):
         return False
-    intrinsics = importlib.import_module("relax_mlir.script.tir_calls").INTRINSICS
+    intrinsics = importlib.import_module("relax_mlir.tvm.script.tir_calls").INTRINSICS
     return function in intrinsics or function in functions.__all__
 
 
 def optional_operands(kind: type[RelaxOperation]) -> tuple[str, ...]:
-    """The operands that a call may leave out."""
+    """The operands that a call may omit."""
     fields = kind.operand_fields.items()
     return tuple(name for name, field in fields if get_origin(field) is Sequence)
 
 
 def argument_value(
-    argument: Expr, names: Symbols, *, keeps_types: bool = False
-) -> Any:  # Any: as many as attributes
+    argument: Expr, symbols: Symbols, *, keeps_types: bool = False
+) -> Any:  # Any: the type depends on the attribute
     """A constant argument as the Python value of an attribute.
 
     Args:
-        argument: what a call passes.
-        names: of the sizes in it.
-        keeps_types: whether a number keeps its element type, as a scalar of numpy.
+        argument: the argument of a call.
+        symbols: the symbol table for its sizes.
+        keeps_types: whether a number keeps its element type, as a numpy scalar.
 
     Raises:
-        ValueError: its value is not known before the program runs.
+        ValueError: the argument is not constant.
     """
     if isinstance(argument, ShapeExpr):
-        return names.dims(argument.values)
+        return symbols.dims(argument.values)
     if isinstance(argument, PrimValue):
         if not isinstance(argument.value, (prim.IntImm, prim.FloatImm)):
-            return names.dim(argument.value)
+            return symbols.dim(argument.value)
         number = argument.value.value
         return typed_number(argument.value) if keeps_types else number
     if isinstance(argument, (StringImm, DataTypeImm)):
         return argument.value
     if isinstance(argument, Tuple):
-        return tuple(argument_value(field, names) for field in argument.fields)
+        return tuple(argument_value(field, symbols) for field in argument.fields)
     if isinstance(argument, Constant) and argument.array.ndim == 0:
         return argument.array.item()
     raise ValueError(f"`{argument!r}` is computed: expected a constant")
 
 
-def typed_number(term: prim.IntImm | prim.FloatImm) -> np.generic:
-    """A literal as a scalar of numpy, which has its element type."""
-    return dtypes.dtype(term.dtype).numpy.type(term.value)
+def typed_number(literal: prim.IntImm | prim.FloatImm) -> np.generic:
+    """A literal as a numpy scalar of its element type."""
+    return dtypes.dtype(literal.dtype).numpy.type(literal.value)
 
 
-# Arguments that Relax passes as tuples of scalars; other lists of sizes are shapes.
+# Attributes that Relax passes as tuples of scalars; other lists of sizes are shapes.
 _SCALAR_TUPLES = frozenset({"axes", "begin", "end", "strides"})
 
 
 def argument_expr(
     kind: type[RelaxOperation], name: str, value: Any
-) -> Expr:  # Any: as many as attributes
-    """The value of an attribute as the argument that Relax passes for it."""
+) -> Expr:  # Any: the type depends on the attribute
+    """The value of an attribute as an argument of a Relax call."""
     if isinstance(value, dtypes.DType):
         return DataTypeImm(value.name)
     if isinstance(value, (tuple, list)):
@@ -252,17 +258,17 @@ def argument_expr(
 
 
 def _float_type(value: float) -> str:
-    """The type of a float: float64, unless it is a scalar of numpy."""
+    """The element type of a float: float64, or that of a numpy scalar."""
     return value.dtype.name if isinstance(value, np.generic) else "float64"
 
 
 def static_arguments(
-    kind: type[RelaxOperation], call: Call, names: Symbols
+    kind: type[RelaxOperation], call: Call, symbols: Symbols
 ) -> tuple[list[Expr], dict[str, Any]]:
-    """The operands of a call, and the Python values of all attributes.
+    """The operands of a call, and its attributes as Python values.
 
     Raises:
-        ValueError: an argument that is an attribute of ours is computed.
+        ValueError: an argument that is an attribute of the operation is not constant.
     """
     operands: list[Expr] = []
     attrs: dict[str, Any] = {}
@@ -271,56 +277,56 @@ def static_arguments(
             operands.append(argument)
         else:
             keeps = kind.keeps_number_types
-            attrs[name] = argument_value(argument, names, keeps_types=keeps)
+            attrs[name] = argument_value(argument, symbols, keeps_types=keeps)
     for name, value in call.attrs.items():
         is_type = kind.attribute_fields.get(name) is ir.TypeAttr
         attrs[name] = dtypes.dtype(value) if is_type and value is not None else value
     return operands, attrs
 
 
-def infer_operator(call: Call, names: Symbols) -> StructInfo:
-    """What is known of the result of an operator; needs a current context and location.
+def infer_operator(call: Call, symbols: Symbols) -> StructInfo:
+    """Infers the struct info of an operator call; needs a current context and location.
 
     Raises:
-        OperatorError: the arguments do not fit the operator.
+        OperatorError: the arguments are invalid.
     """
     assert isinstance(call.op, Op)
     registered = _registered_inference(call.op)
     if registered is not None:
-        return registered(call, names)
-    return _infer_own(call, names)
+        return registered(call, symbols)
+    return _infer_own(call, symbols)
 
 
-def _infer_own(call: Call, names: Symbols) -> StructInfo:
-    """What is known of the result of an operator of which nothing is registered."""
+def _infer_own(call: Call, symbols: Symbols) -> StructInfo:
+    """Infers the struct info of a call whose operator has no registered inference."""
     assert isinstance(call.op, Op)
     if call.sinfo_args:
         many = len(call.sinfo_args) > 1
         return TupleStructInfo(call.sinfo_args) if many else call.sinfo_args[0]
     kind = operation_class(call.op.name)
     if kind is None:
-        return _of_structural(call)
+        return _infer_structural(call)
     try:
-        return _inferred(kind, call, names)
+        return _infer_operation(kind, call, symbols)
     except ValueError as error:
         text = str(error)
         where = "" if f"`{call.op.name}`" in text else f"`{call.op.name}`: "
         raise OperatorError(f"{where}{text}") from error
-    except (AttributeError, TypeError) as error:  # a call that was made by hand
+    except (AttributeError, TypeError) as error:  # a malformed hand-written call
         infos = ", ".join(str(a.struct_info_or_none()) for a in call.args)
         raise OperatorError(
-            f"`{call.op.name}`: operands or attributes of other types than it takes: got "
-            f"({infos}), {shown(call.attrs)}"
+            f"`{call.op.name}`: expected operands and attributes of the operator, got "
+            f"({infos}), {short_repr(call.attrs)}"
         ) from error
 
 
-def _of_structural(call: Call) -> StructInfo:
-    """What is known of the result of an operator that is no tensor operation."""
+def _infer_structural(call: Call) -> StructInfo:
+    """Infers the struct info of an operator that has no operation class."""
     assert isinstance(call.op, Op)
     name = call.op.name
     if name not in ("relax.to_vdevice", "relax.hint_on_device"):
         return infer_storage(name, call.args)
-    info = _known(call.args[0], call)
+    info = _known_info(call.args[0], call)
     if not isinstance(info, TensorStructInfo):
         raise OperatorError(f"`{name}`: expected a tensor, got {info}")
     if name == "relax.hint_on_device":
@@ -329,59 +335,61 @@ def _of_structural(call: Call) -> StructInfo:
     return info.replace(vdevice=device)
 
 
-def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructInfo:
+def _infer_operation(
+    kind: type[RelaxOperation], call: Call, symbols: Symbols
+) -> StructInfo:
     _check_arity(kind, call)
-    shaped = _of_held_shape(kind, call)
+    shaped = _result_of_shape_argument(kind, call)
     if shaped is not None:
         return shaped
-    held: list[tuple[Expr, list[prim.Var]]] = []
+    unknown_shapes: list[tuple[Expr, list[prim.Var]]] = []
     named = zip(kind.argument_order(), call.args, strict=False)
-    args = [_value_known(a, held, is_opaque=n == "size") for n, a in named]
+    args = [_known_value(a, unknown_shapes, is_opaque=n == "size") for n, a in named]
     _check_attributes(kind, args)
     assert isinstance(call.op, Op)
     if call.op.name in _KEEP_SHAPES:
-        args = [_any_number(a) for a in args]
+        args = [_placeholder(a) for a in args]
     try:
         known = Call(call.op, args, call.attrs)
-        operands, attrs = static_arguments(kind, known, names)
+        operands, attrs = static_arguments(kind, known, symbols)
     except ValueError:
         return ObjectStructInfo()
-    infos = [_known(o, call) for o in operands]
-    inference = PartialInference(kind, attrs, names)
-    for holder, sizes in held:
-        inference.forget(map(names.name, sizes))
-        inference.hold(holder, names.dims(sizes))
-    return _shaped_as_told(kind, call, inference.result(infos))
+    infos = [_known_info(o, call) for o in operands]
+    inference = PartialInference(kind, attrs, symbols)
+    for shape_var, sizes in unknown_shapes:
+        inference.mark_unknown(map(symbols.name, sizes))
+        inference.bind_shape_var(shape_var, symbols.dims(sizes))
+    return _with_shape_argument(kind, call, inference.result(infos))
 
 
-def _shaped_as_told(
+def _with_shape_argument(
     kind: type[RelaxOperation], call: Call, info: StructInfo
 ) -> StructInfo:
-    """``info`` with the variable for a shape whose sizes it is known to hold."""
+    """Struct info with the shape variable that was passed as the shape argument."""
     arguments = dict(zip(kind.argument_order(), call.args, strict=False))
     shape = arguments.get("shape")
-    is_told = isinstance(shape, Var) and kind.SHORT_NAME != "reshape"
-    if not is_told or not isinstance(info, TensorStructInfo):
+    has_shape_argument = isinstance(shape, Var) and kind.SHORT_NAME != "reshape"
+    if not has_shape_argument or not isinstance(info, TensorStructInfo):
         return info
     return TensorStructInfo(shape, info.dtype, info.vdevice)
 
 
-# What is known of the result is the same whatever their scalar arguments are.
+# Operations whose result does not depend on the values of scalar arguments.
 _KEEP_SHAPES = frozenset({"relax.clip", "relax.tril", "relax.triu"})
 
 
-def _any_number(argument: Expr) -> Expr:
-    """A number in place of a scalar that is computed."""
+def _placeholder(argument: Expr) -> Expr:
+    """A placeholder constant for a computed scalar."""
     info = argument.struct_info_or_none()
     is_computed = isinstance(info, PrimStructInfo) and isinstance(argument, Var)
     return PrimValue(0) if is_computed else argument
 
 
 def _check_attributes(kind: type[RelaxOperation], args: Sequence[Expr]) -> None:
-    """Refuse tensors where sizes or scalars are expected.
+    """Rejects tensors where sizes or scalars are expected.
 
     Raises:
-        ValueError: there is one.
+        ValueError: an argument is a tensor.
     """
     for name, argument in zip(kind.argument_order(), args, strict=False):
         info = argument.struct_info_or_none()
@@ -392,14 +400,16 @@ def _check_attributes(kind: type[RelaxOperation], args: Sequence[Expr]) -> None:
             raise ValueError(f"{name}: expected sizes, of which the number is known")
 
 
-def _of_held_shape(kind: type[RelaxOperation], call: Call) -> StructInfo | None:
-    """A result of the shape that an argument holds, of which no size is known."""
+def _result_of_shape_argument(
+    kind: type[RelaxOperation], call: Call
+) -> StructInfo | None:
+    """The result with the shape of a shape argument whose sizes are unknown, else None."""
     arguments = dict(zip(kind.argument_order(), call.args, strict=False))
     shape = arguments.pop("shape", None)
     info = shape.struct_info_or_none() if isinstance(shape, Var) else None
     if not isinstance(info, ShapeStructInfo) or info.values is not None:
         return None
-    operands = [_known(argument, call) for argument in arguments.values()]
+    operands = [_known_info(argument, call) for argument in arguments.values()]
     if not all(isinstance(operand, TensorStructInfo) for operand in operands):
         raise ValueError(f"expected tensors, got {', '.join(map(str, operands))}")
     inputs = [o for o in operands if isinstance(o, TensorStructInfo)]
@@ -412,10 +422,13 @@ def _of_held_shape(kind: type[RelaxOperation], call: Call) -> StructInfo | None:
     return TensorStructInfo(shape, str(dtype), vdevice)
 
 
-def _value_known(
-    argument: Expr, held: list[tuple[Expr, list[prim.Var]]], *, is_opaque: bool
+def _known_value(
+    argument: Expr,
+    unknown_shapes: list[tuple[Expr, list[prim.Var]]],
+    *,
+    is_opaque: bool,
 ) -> Expr:
-    """Sizes in place of a variable that holds them, new ones (``held``) if need be."""
+    """A variable replaced by the sizes that it holds; unknown ones (``held``) are fresh."""
     if not isinstance(argument, Var):
         return argument
     info = argument.struct_info_or_none()
@@ -428,7 +441,7 @@ def _value_known(
     if info.ndim < 0:
         return argument
     sizes = [prim.Var("unknown", "int64") for _ in range(info.ndim)]
-    held.append((argument, sizes))
+    unknown_shapes.append((argument, sizes))
     return ShapeExpr(sizes)
 
 
@@ -440,8 +453,8 @@ def _check_arity(kind: type[RelaxOperation], call: Call) -> None:
         )
 
 
-def _known(operand: Expr, call: Call) -> StructInfo:
+def _known_info(operand: Expr, call: Call) -> StructInfo:
     info = operand.struct_info_or_none()
     if info is None:
-        raise ValueError(f"`{call!r}`: nothing is known of argument `{operand!r}`")
+        raise ValueError(f"`{call!r}`: argument `{operand!r}` has no struct info")
     return info

@@ -1,7 +1,7 @@
-"""Loads from memory that is written before the last use of what they read.
+"""Finds loads whose buffer is overwritten before the last use of the loaded value.
 
-A script reads an element where it uses it; passes load it before. Between the two the
-element may change, as where two elements are swapped.
+TVMScript loads an element at its use, while MLIR loads it earlier. In between the element may
+change, as in a swap of two elements; such loads must be read as ``let`` statements.
 """
 
 from __future__ import annotations
@@ -13,110 +13,108 @@ from collections.abc import Iterator
 from mlir import ir
 
 from relax_mlir.dialects.tir import VectorLoadOp
-from relax_mlir.objects.memrefs import whole_buffer
-from relax_mlir.traversal import blocks_of, own_operations, walk
+from relax_mlir.ir.traversal import blocks_of, own_operations, walk
+from relax_mlir.objects.write.memref import base_buffer
 
-__all__ = ["OverwrittenLoads", "is_term"]
+__all__ = ["OverwrittenLoads", "is_expression"]
 
 _LOADS = ("memref.load", VectorLoadOp.OPERATION_NAME)
-_STORES = {"memref.store": 1, "tir.vector_store": 1}  # the operand that is the buffer
-# What is read where its result is used; but for `tir.let`, whose variable has a value.
-_TERMS = ("arith.", "math.", "memref.load", "vector.", "tir.")
+_STORES = {"memref.store": 1, "tir.vector_store": 1}  # operand number of the buffer
+# Operations that are printed at their uses; `tir.let` is not, it binds a variable.
+_EXPRESSIONS = ("arith.", "math.", "memref.load", "vector.", "tir.")
 
 
 class OverwrittenLoads:
-    """Where a program stores to its buffers, and where it last uses what it loads.
+    """Positions of the stores of a PrimFunc and of the last uses of its loads.
 
-    Operations are numbered block by block, once, so that a question takes the time of a
-    binary search.
+    Operations are numbered block by block once, so that a query is a binary search.
 
     Args:
-        function: the program.
+        function: the PrimFunc in MLIR.
     """
 
     def __init__(self, function: ir.Operation | ir.OpView) -> None:
-        # The block of an operation, by a number, and the operation's place in it.
-        self._places: dict[ir.Operation, tuple[int, int]] = {}
+        # Of each operation: the number of its block, and its position there.
+        self._positions: dict[ir.Operation, tuple[int, int]] = {}
         self._with_regions: set[tuple[int, int]] = set()
         blocks = list(blocks_of(function))
         for number, block in enumerate(blocks):
-            for place, op in enumerate(own_operations(block)):
-                self._places[op.operation] = (number, place)
+            for position, op in enumerate(own_operations(block)):
+                self._positions[op.operation] = (number, position)
                 if len(op.operation.regions):
-                    self._with_regions.add((number, place))
-        # Where in each block a buffer is stored to, there or in a region of what is there,
-        # in order.
+                    self._with_regions.add((number, position))
+        # By buffer and block: sorted positions of stores, directly or in nested regions.
         self._stores: dict[tuple[ir.Value, int], list[int]] = defaultdict(list)
         for op in walk(function):
-            self._note_store(op.operation)
+            self._record_store(op.operation)
         self._last_uses: dict[ir.Operation, int] = {}
         for block in blocks:
             for op in reversed(list(own_operations(block))):
                 self._last_uses[op.operation] = self._last_use(op.operation)
 
-    def holds(self, op: ir.OpView) -> bool:
-        """Whether an operation reads memory that is written before its result is last used."""
+    def is_overwritten(self, op: ir.OpView) -> bool:
+        """Whether the result of an operation is used after its memory is overwritten."""
         operation = op.operation
-        if not is_term(operation):
+        if not is_expression(operation):
             return False
         loads = [o for o in (op, *walk(op)) if o.operation.name in _LOADS]
         stores = [
-            self._next_store(whole_buffer(o.operands[0]), operation) for o in loads
+            self._next_store(base_buffer(o.operands[0]), operation) for o in loads
         ]
-        written = [place for place in stores if place is not None]
+        written = [position for position in stores if position is not None]
         if not written:
             return False
-        block, _ = self._places[operation]
+        block, _ = self._positions[operation]
         first, last = min(written), self._last_uses[operation]
-        # A store itself comes after what it stores; a loop may store, and then use.
+        # A store happens after reading its operands; a loop may store before a use.
         holds_both = (block, first) in self._with_regions
         return last > first or (last == first and holds_both)
 
     def _next_store(self, buffer: ir.Value, op: ir.Operation) -> int | None:
-        """The first place after an operation, in its block, where a buffer is stored to."""
-        block, place = self._places[op]
-        places = self._stores.get((buffer, block), [])
-        number = bisect_right(places, place)
-        return places[number] if number < len(places) else None
+        """The position of the first store to a buffer after an operation, in its block."""
+        block, position = self._positions[op]
+        positions = self._stores.get((buffer, block), [])
+        number = bisect_right(positions, position)
+        return positions[number] if number < len(positions) else None
 
     def _last_use(self, op: ir.Operation) -> int:
-        """The last place in its block where a script spells the result of an operation.
+        """The position in its block at which the result of an operation is last evaluated.
 
-        Of the operations after it, this is known. What is part of a term is spelled where
-        the term is; so is what stands in a region of an ``scf.if`` that has a result.
+        Last uses of later operations are known. An expression operand is evaluated where the
+        expression is; so is the region of an ``scf.if`` with a result.
         """
-        block, last = self._places[op]
+        block, last = self._positions[op]
         for result in op.results:
             for use in result.uses:
                 user = next(
                     o
-                    for o in self._around(use.owner.operation)
-                    if self._places[o][0] == block
+                    for o in self._ancestors(use.owner.operation)
+                    if self._positions[o][0] == block
                 )
-                last = max(last, self._places[user][1])
-                if is_term(user):
+                last = max(last, self._positions[user][1])
+                if is_expression(user):
                     last = max(last, self._last_uses[user])
         return last
 
-    def _note_store(self, op: ir.Operation) -> None:
+    def _record_store(self, op: ir.Operation) -> None:
         number = _STORES.get(op.name)
         if number is None:
             return
-        buffer = whole_buffer(op.operands[number])
-        for around in self._around(op):
-            block, place = self._places[around]
-            self._stores[buffer, block].append(place)
+        buffer = base_buffer(op.operands[number])
+        for ancestor in self._ancestors(op):
+            block, position = self._positions[ancestor]
+            self._stores[buffer, block].append(position)
 
-    def _around(self, op: ir.Operation) -> Iterator[ir.Operation]:
-        """An operation, and those that it is nested in."""
-        around: ir.Operation | None = op
-        while around is not None and around in self._places:
-            yield around
-            around = around.parent
+    def _ancestors(self, op: ir.Operation) -> Iterator[ir.Operation]:
+        """An operation and its ancestors."""
+        ancestor: ir.Operation | None = op
+        while ancestor is not None and ancestor in self._positions:
+            yield ancestor
+            ancestor = ancestor.parent
 
 
-def is_term(op: ir.Operation) -> bool:
-    """Whether a script spells an operation where it uses its result."""
+def is_expression(op: ir.Operation) -> bool:
+    """Whether an operation is printed as an expression at the uses of its result."""
     if op.name == "scf.if":
         return len(op.results) > 0
-    return op.name.startswith(_TERMS) and op.name != "tir.let"
+    return op.name.startswith(_EXPRESSIONS) and op.name != "tir.let"

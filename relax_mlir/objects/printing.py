@@ -1,4 +1,4 @@
-"""How objects print themselves as scripts."""
+"""Base class of objects that print as scripts."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ __all__ = ["Printed", "html", "script", "show", "text"]
 
 
 def _printer() -> Any:  # Any: a module
-    """What spells scripts; it stands above the objects and is loaded when it is used."""
-    return importlib.import_module("relax_mlir.script.printer")
+    """The printer module, imported late because it depends on this one."""
+    return importlib.import_module("relax_mlir.tvm.script.printer")
 
 
 def script(value: Any, *args: Any, **options: Any) -> str:
-    """``value`` as a script."""
+    """The TVMScript of a value."""
     return _printer().script(value, *args, **options)
 
 
 def show(value: Any, *args: Any, **options: Any) -> None:
-    """Print ``value`` as a script."""
+    """Prints the TVMScript of a value."""
     _printer().show(value, *args, **options)
 
 
 def html(value: Any) -> str:
-    """``value`` as a script on a page."""
+    """The TVMScript of a value as HTML."""
     return _printer().html(value)
 
 
 def text(value: Any) -> str:
-    """``value`` as who debugs wants to see it; see :func:`..script.printer.text`."""
+    """The debugging text of a value; see :func:`relax_mlir.tvm.script.printer.text`."""
     return _printer().text(value)
 
 
 class Printed:
-    """What has a script."""
+    """An object with a TVMScript form."""
 
     def script(self, *args: Any, **options: Any) -> str:
-        """Its text as a script.
+        """Its TVMScript.
 
         Args:
-            args, options: ``name`` of a module, ``show_meta`` for the elements of arrays,
+            args, options: ``name`` of a module, ``show_meta`` to print constants in full,
                 ``module_alias``, ``show_all_struct_info``, ``syntax_sugar``; see
-                :mod:`relax_mlir.script.printer`.
+                :mod:`relax_mlir.tvm.script.printer`.
         """
         return script(self, *args, **options)
 
     def show(self, *args: Any, **options: Any) -> None:
-        """Print its text, with colours where the output has them.
+        """Prints its TVMScript, in colour if the output supports it.
 
         Args:
-            args, options: ``style`` (``light``, ``dark``, ``ansi``, or ``mlir`` for the
-                MLIR), and those of ``script``.
+            args, options: ``style`` (``light``, ``dark``, ``ansi``, or ``mlir`` for the MLIR),
+                and the options of ``script``.
         """
         show(self, *args, **options)
 
@@ -59,5 +59,5 @@ class Printed:
         return text(self)
 
     def _repr_html_(self) -> str:
-        """Its text in a notebook."""
+        """Its HTML representation in notebooks."""
         return html(self)

@@ -1,4 +1,4 @@
-"""Modules, functions, expressions and what is known of them, as JSON."""
+"""JSON serialization of modules, functions, expressions and struct info."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from relax_mlir.dialects.dtypes import DType, dtype
-from relax_mlir.files import read_json_object
-from relax_mlir.module import IRModule
-from relax_mlir.objects.array_text import read_array, written_array
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.array_text import decode_array, encode_array
 from relax_mlir.objects.expr import Id, Op
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.support.files import read_json_object
 
 __all__ = ["load_json", "save_json"]
 
@@ -23,17 +23,17 @@ _PACKAGE = "relax_mlir.objects."
 
 
 def save_json(node: Any) -> str:
-    """A module, a function, an expression or a type as a text, with all arrays.
+    """Serializes a module, a function, an expression or a type, constants included.
 
     Raises:
         TypeError: it is none of these.
     """
     if isinstance(node, BaseFunc):
         name = str(node.attrs.get("global_symbol", "main"))
-        return _saved(IRModule({name: node}), name)
+        return _module_json(IRModule({name: node}), name)
     if isinstance(node, IRModule):
-        return _saved(node, None)
-    if not _is_ours(type(node).__module__):
+        return _module_json(node, None)
+    if not _is_own_module(type(node).__module__):
         raise TypeError(
             "save_json: expected a module, a function, an expression or a type, got "
             f"`{type(node).__name__}`"
@@ -41,24 +41,24 @@ def save_json(node: Any) -> str:
     return json.dumps({"format": _FORMAT, "node": _Writer().write(node)}, indent=2)
 
 
-def _saved(module: IRModule, function: str | None) -> str:
-    arrays = {name: written_array(a) for name, a in module.named_constants().items()}
+def _module_json(module: IRModule, function: str | None) -> str:
+    arrays = {name: encode_array(a) for name, a in module.named_constants().items()}
     content = {"format": _FORMAT, "function": function, "mlir": str(module.mlir)}
     return json.dumps({**content, "constants": arrays}, indent=2)
 
 
 def load_json(json_str: str) -> Any:
-    """What :func:`save_json` wrote.
+    """Deserializes a text of :func:`save_json`.
 
     Raises:
-        ValueError: it wrote no such text.
+        ValueError: the text has another format.
     """
     content = read_json_object(json_str, "load_json")
     if content.get("format") != _FORMAT:
         raise ValueError("load_json: expected a text that `save_json` wrote")
     if "node" in content:
         return _Reader().read(content["node"])
-    arrays = {name: read_array(entry) for name, entry in content["constants"].items()}
+    arrays = {name: decode_array(entry) for name, entry in content["constants"].items()}
     module = IRModule.restore(content["mlir"], arrays)
     function = content["function"]
     return module if function is None else module[function]
@@ -69,7 +69,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _Writer:
-    """Writes terms; one that is met again is a number."""
+    """Serializes objects; a repeated object is a back reference."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
@@ -81,10 +81,10 @@ class _Writer:
         if isinstance(value, (list, tuple)):
             kind = "list" if isinstance(value, list) else "tuple"
             return {kind: [self.write(one) for one in value]}
-        if isinstance(value, Mapping) and not _is_ours(type(value).__module__):
+        if isinstance(value, Mapping) and not _is_own_module(type(value).__module__):
             return {"map": [[self.write(k), self.write(v)] for k, v in value.items()]}
         if isinstance(value, np.ndarray):
-            return {"array": written_array(value)}
+            return {"array": encode_array(value)}
         if isinstance(value, DType):
             return {"dtype": value.name}
         if isinstance(value, Op):
@@ -95,7 +95,7 @@ class _Writer:
 
     def _object(self, value: Any) -> Any:
         kind = type(value)
-        if not _is_ours(kind.__module__):
+        if not _is_own_module(kind.__module__):
             raise TypeError(f"save_json: a `{kind.__name__}` is no part of a program")
         if id(value) in self._numbers:
             return {"again": self._numbers[id(value)]}
@@ -106,14 +106,14 @@ class _Writer:
 
 
 def _state(value: Any) -> dict[str, Any]:
-    """The fields of an object, in its dictionary and in slots."""
+    """The fields of an object, from its dictionary and slots."""
     slots = [s for k in type(value).__mro__ for s in k.__dict__.get("__slots__", ())]
     named = {s: getattr(value, s) for s in slots if hasattr(value, s)}
     return {**named, **getattr(value, "__dict__", {})}
 
 
 class _Reader:
-    """Reads what a :class:`_Writer` wrote."""
+    """Deserializes objects of :class:`_Writer`."""
 
     def __init__(self) -> None:
         self._objects: list[Any] = []
@@ -128,7 +128,7 @@ class _Reader:
         if kind == "map":
             return {self.read(k): self.read(v) for k, v in content}
         if kind == "array":
-            return read_array(content)
+            return decode_array(content)
         if kind == "again":
             return self._objects[content]
         if kind == "class":
@@ -137,17 +137,21 @@ class _Reader:
 
     def _object(self, kind: Any, state: Mapping[str, Any]) -> Any:
         module, name = kind
-        found = getattr(import_module(module), name, None) if _is_ours(module) else None
-        if not isinstance(found, type) or not _is_ours(found.__module__):
+        found = (
+            getattr(import_module(module), name, None)
+            if _is_own_module(module)
+            else None
+        )
+        if not isinstance(found, type) or not _is_own_module(found.__module__):
             raise ValueError(f"load_json: expected a class of ours, got `{name}`")
-        made = object.__new__(found)
-        self._objects.append(made)
+        instance = object.__new__(found)
+        self._objects.append(instance)
         for field, written in state.items():
-            object.__setattr__(made, field, self.read(written))
-        if isinstance(made, Id):
-            Id.__init__(made, made.name_hint)  # as no other that is here
-        return made
+            object.__setattr__(instance, field, self.read(written))
+        if isinstance(instance, Id):
+            Id.__init__(instance, instance.name_hint)  # a fresh identity
+        return instance
 
 
-def _is_ours(module: str) -> bool:
+def _is_own_module(module: str) -> bool:
     return module.startswith(_PACKAGE)

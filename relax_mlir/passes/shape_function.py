@@ -1,26 +1,26 @@
-"""``main_shapes``: the sizes that follow from the symbols of a call."""
+"""``main_shapes``: the shape function, which computes derived sizes from symbols."""
 
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.dims import Atom
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, emit_dim
-from relax_mlir.schedules.emit import constant, index, op
+from relax_mlir.schedules.builder import constant, index, op
+from relax_mlir.symbolic.dims import Atom
 
 __all__ = ["emit_shape_function"]
 
-_LARGEST = 2.0**62  # what 64 bits hold, and room for the rounding of the bound
+_LARGEST = 2.0**62  # below 2^63, with a margin for the rounding of the bound
 
 
 def emit_shape_function(symbols: Sequence[str], derived: Sequence[Dim]) -> None:
-    """Write ``main_shapes(sizes)`` at the insertion point.
+    """Emits ``main_shapes(sizes)`` at the insertion point.
 
-    ``sizes`` holds the symbols; the function puts the derived sizes after them. One whose
-    arithmetic might overflow becomes -1, which no array has: empty arrays may have any
-    size, so that even valid calls bring numbers too large to multiply.
+    ``sizes`` holds the symbols on entry; the function appends the derived sizes. One whose
+    arithmetic may overflow becomes -1, which no array has: empty arrays may have any size, so
+    that even valid calls pass sizes whose product overflows.
     """
     i64 = ir.IntegerType.get_signless(64)
     sizes_type = ir.MemRefType.get([len(symbols) + len(derived)], i64)
@@ -45,7 +45,7 @@ def emit_shape_function(symbols: Sequence[str], derived: Sequence[Dim]) -> None:
 
 
 def _or_minus_one(value: ir.Value, bound: ir.Value) -> ir.Value:
-    """The value, or -1 if the bound says that it may have overflowed."""
+    """The value, or -1 if the bound does not rule out overflow."""
     less = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 4)  # ordered <
     i1 = ir.IntegerType.get_signless(1)
     largest = constant(_LARGEST, bound.type)
@@ -54,7 +54,7 @@ def _or_minus_one(value: ir.Value, bound: ir.Value) -> ir.Value:
 
 
 def _emit_bound(dim: Dim, symbols: Mapping[str, ir.Value]) -> ir.Value:
-    """A number, f64, that neither ``dim`` nor a partial result exceeds in magnitude."""
+    """An f64 upper bound of the magnitude of ``dim`` and of all its partial results."""
     f64 = ir.F64Type.get()
     if isinstance(dim, int):
         return constant(abs(dim), f64)
@@ -68,7 +68,7 @@ def _emit_bound(dim: Dim, symbols: Mapping[str, ir.Value]) -> ir.Value:
 
 
 def _emit_atom_bound(atom: Atom, symbols: Mapping[str, ir.Value]) -> ir.Value:
-    """At least 1, so that a 0 hides no overflow of the other factors."""
+    """The bound of an atom, at least 1, so that a zero hides no overflow of other factors."""
     f64 = ir.F64Type.get()
     bound = constant(1, f64)
     parts = [_emit_bound(arg, symbols) for arg in atom.args]

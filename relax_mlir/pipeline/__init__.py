@@ -1,4 +1,4 @@
-"""Pass pipelines: their text, running them, and watching them run."""
+"""Pass pipelines: parsing, execution and instrumentation."""
 
 from relax_mlir.pipeline.instruments import (
     Instrument,

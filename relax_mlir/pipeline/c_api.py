@@ -1,8 +1,8 @@
 # pyright: strict, reportMissingTypeStubs=false, reportUnknownMemberType=false
-"""Running a pass manager through MLIR's C API.
+"""Execution of a pass manager through MLIR's C API.
 
-``PassManager.run`` of the bindings ends the process when a pass reports an error and
-succeeds all the same, and when an error is reported without the GIL.
+``PassManager.run`` of the bindings aborts the process if a pass reports an error and still
+succeeds, or if an error is reported without the GIL.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _NOT_HANDLED, _HANDLED = 0, 1  # MlirLogicalResult, a struct of one byte
 
 
 class _Object(ctypes.Structure):
-    """Any handle of the C API: passed by value."""
+    """A handle of the C API, passed by value."""
 
     _fields_ = (("pointer", c_void_p),)
 
@@ -40,14 +40,14 @@ _Delete = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 def run_pass_manager(manager: PassManager, module: ir.OpView) -> list[str] | None:
-    """Run all passes of ``manager`` on ``module``, whose context's own threads are off.
+    """Run a pass manager on a module; multithreading of its context must be disabled.
 
-    It holds the GIL. To release it was measured to make compilation no faster, because
-    most of the time is spent in Python and in LLVM, and would let threads race that
-    share a context.
+    The GIL is held: releasing it does not make compilation measurably faster, because
+    most of the time is spent in Python and in LLVM, and would permit data races between
+    threads that share a context.
 
     Returns:
-        What is wrong, ``location: message`` each; None if all went well.
+        The reported errors, ``location: message`` each; None on success.
     """
     errors: list[str] = []
 
@@ -107,12 +107,12 @@ _pointer_in = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(
 
 
 def _pointer(capsule: Any) -> int:
-    """The C++ object behind a handle of the bindings."""
+    """The C++ pointer in a capsule of the bindings."""
     return _pointer_in(capsule, _name_of(capsule))
 
 
 def _printed(function: str, value: _Object) -> str:
-    """What one of MLIR's printing functions writes."""
+    """The output of one of MLIR's printing functions."""
     parts: list[bytes] = []
 
     def write(text: _Text, _: object) -> None:

@@ -1,8 +1,8 @@
 # pyright: strict
-"""Where our passes are: the path is the name.
+"""Lookup of our passes by name; a pass's name is its path.
 
 ``relax-fuse-ops`` is the class ``FuseOps`` in ``relax_mlir/passes/relax/fuse_ops.py``.
-Passes that rewrite terms stand above this package, in ``relax_mlir/relax/transform``.
+Passes on TVM-style expressions are in ``relax_mlir/tvm/relax/transform``.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import upstream
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = [
     "LEVELS",
@@ -28,26 +28,26 @@ __all__ = [
     "unknown_pass",
 ]
 
-# What Python code made a pass of, by name; the last one with a name wins.
+# Passes registered by Python code, by name; the last registration wins.
 _registered: dict[str, Pass | type[Pass]] = {}
 
 
-def register_pass(name: str, made: Pass | type[Pass]) -> None:
-    """Let ``name`` stand for a pass that Python code made, in pipeline text too."""
-    _registered[name] = made
+def register_pass(name: str, value: Pass | type[Pass]) -> None:
+    """Register a pass under a name, which pipeline text can use, too."""
+    _registered[name] = value
 
 
 def find_registered(name: str) -> Pass | None:
-    """The pass that Python code made under this name, or None."""
+    """The registered pass of this name, or None."""
     found = _registered.get(name)
     return found() if isinstance(found, type) else found
 
 
 def find_any_pass(name: str) -> Pass:
-    """The pass called ``name``, in pipeline text or by its class, with default options.
+    """A pass by its name in pipeline text or its class name, with default options.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the name is unknown.
     """
     found = find_registered(name)
     if found is not None:
@@ -58,22 +58,25 @@ def find_any_pass(name: str) -> Pass:
 
 
 LEVELS = ("relax", "tir", "schedule")
-# The packages that hold the passes of a level; the first that has a name gives it.
+# The packages of each level's passes, in lookup order.
 _PACKAGES = {level: [f"relax_mlir.passes.{level}"] for level in LEVELS}
-_PACKAGES["relax"].append("relax_mlir.relax.transform")
+_PACKAGES["relax"] += [
+    "relax_mlir.tvm.relax.transform",
+    "relax_mlir.tvm.relax.transform.passes",
+]
 _NAME = re.compile(rf"({'|'.join(LEVELS)})-([a-z0-9]+(?:-[a-z0-9]+)*)")
 
 
 def is_ours(name: str) -> bool:
-    """Whether a pass with this name would be one of ours."""
+    """Whether a name has one of our prefixes."""
     return name.split("-", 1)[0] in LEVELS
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The class of our pass ``name``.
+    """The class of one of our passes.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the name is unknown.
     """
     kind = load_pass(name)
     if kind is None:
@@ -82,19 +85,19 @@ def find_pass(name: str) -> type[Pass]:
 
 
 def list_passes() -> dict[str, type[Pass]]:
-    """All our passes, by level and name."""
+    """All our passes by name, ordered by level."""
     loaded = ((name, load_pass(name)) for name in _file_names())
     return {name: kind for name, kind in loaded if kind is not None}
 
 
 def unknown_pass(name: str) -> str:
-    """The sentence for a pass that neither we nor upstream have."""
+    """Error message for an unknown pass, with suggestions."""
     known = [*_file_names(), *upstream.known_passes()]
     return f"unknown pass `{name}`.{near_misses(name, known)}"
 
 
 def load_pass(name: str) -> type[Pass] | None:
-    """The class, or None if there is no such file, or it holds no such pass."""
+    """The class of one of our passes, or None if it does not exist."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -104,19 +107,19 @@ def load_pass(name: str) -> type[Pass] | None:
         module = f"{package}.{verb_object.replace('-', '_')}"
         if importlib.util.find_spec(module) is not None:
             kind = getattr(importlib.import_module(module), class_name, None)
-            if _is_whole(kind):
+            if _is_concrete(kind):
                 return kind
     return None
 
 
-def _is_whole(kind: object) -> TypeGuard[type[Pass]]:
-    """Whether this is a pass, rather than what passes have in common."""
+def _is_concrete(kind: object) -> TypeGuard[type[Pass]]:
+    """Whether an object is a concrete pass class, not a base class."""
     is_pass = isinstance(kind, type) and issubclass(kind, Pass)
     return is_pass and "__dataclass_params__" in vars(kind)
 
 
 def _file_names() -> Iterable[str]:
-    """What the files of our passes would be called as passes."""
+    """Pass names derived from the files of our passes."""
     for level in LEVELS:
         found: set[str] = set()
         for package in map(importlib.import_module, _PACKAGES[level]):

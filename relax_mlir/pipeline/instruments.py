@@ -1,5 +1,5 @@
 # pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false
-"""Watching a pipeline run: dumps, times, reproducers."""
+"""Pipeline instruments: IR dumps, timing, reproducers."""
 
 import hashlib
 import shlex
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from relax_mlir.constant_pool import pool_path, save_pool
-from relax_mlir.module import IRModule
+from relax_mlir.ir.constant_pool import pool_path, save_pool
+from relax_mlir.ir.module import IRModule
 
 __all__ = [
     "Instrument",
@@ -24,18 +24,18 @@ __all__ = [
 ]
 
 Progress = Callable[[str, int, int], None]
-"""Is told what is being done, how many parts of it are, and how many there are."""
+"""Progress callback: (task, completed, total)."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One pass of a pipeline that runs.
+    """One pass of a running pipeline.
 
     Attributes:
-        number: its place among the passes, from 1.
-        total: how many passes the pipeline has.
-        name: of the pass.
-        text: the pass with its options and what it is nested in, as pipeline text.
+        number: its index among the passes, from 1.
+        total: the number of passes in the pipeline.
+        name: the name of the pass.
+        text: the pass with its options and nesting, as pipeline text.
     """
 
     number: int
@@ -44,29 +44,29 @@ class Step:
     text: str
 
     def __str__(self) -> str:
-        """The pass, in the words of a message."""
+        """The pass as error messages name it."""
         return f"pass {self.number} of {self.total}, `{self.text}`"
 
 
 class Instrument:
-    """What is told of every pass; subclasses override what they want to know.
+    """Callbacks around every pass; subclasses override some of them.
 
-    It may raise in ``after_pass`` to say that the pass did wrong. Instruments see a
-    pass begin in the order in which they are given, and end in reverse.
+    ``after_pass`` may raise to report that the pass misbehaved. Instruments are called in
+    the given order before a pass, and in reverse order after it.
     """
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """``step`` is about to change ``module``."""
+        """Called before ``step`` runs on ``module``."""
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """``step`` changed ``module``, which was verified since, in ``time_s``."""
+        """Called after ``step`` ran in ``time_s`` and ``module`` was verified."""
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
-        """``step`` failed, ``module`` may be invalid; a returned line joins the error."""
+        """Called if ``step`` failed; ``module`` may be invalid. The result joins the error."""
 
 
 class PrintIR(Instrument):
-    """Prints the module around passes, in the layout of ``mlir-opt``."""
+    """Prints the module around passes, in the format of ``mlir-opt``."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class PrintIR(Instrument):
         """Print to ``write``.
 
         Args:
-            write: is given every dump, for instance ``sys.stderr.write``.
-            when: around which passes; ``after-change`` leaves out what did nothing.
-            locations: whether to print where operations come from.
+            write: receives every dump, for instance ``sys.stderr.write``.
+            when: before or after passes; ``after-change`` skips passes without effect.
+            locations: whether to print locations of operations.
         """
         self._write = write
         self._when = when
@@ -88,14 +88,14 @@ class PrintIR(Instrument):
         self._last = ""
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """Print, or remember what is there."""
+        """Print the module, or keep its text for comparison."""
         if self._when == "before-all":
             self._dump(f"IR Dump Before {step.text}", self._text(module))
         elif self._when == "after-change" and not self._last:
             self._last = self._text(module)
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """Print what changed."""
+        """Print the module, if it changed."""
         if self._when == "before-all":
             return
         text = self._text(module)
@@ -104,7 +104,7 @@ class PrintIR(Instrument):
         self._last = text
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
-        """Print what is there, which may be invalid."""
+        """Print the module, which may be invalid."""
         if self._when != "before-all":
             self._dump(f"IR Dump After {step.text} Failed", self._text(module))
         return None
@@ -117,7 +117,7 @@ class PrintIR(Instrument):
 
 
 class Timing(Instrument):
-    """Measures every pass; verification and other instruments are not part of it."""
+    """Measures the time of every pass, without verification and other instruments."""
 
     def __init__(self) -> None:
         """Start with an empty table."""
@@ -126,16 +126,16 @@ class Timing(Instrument):
         self._end_s = 0.0
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """Start the clock, once."""
+        """Start the clock at the first pass."""
         self._start_s = self._start_s or time.perf_counter()
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """Keep the time."""
+        """Record the time."""
         self._passes.append((step.text, time_s))
         self._end_s = time.perf_counter()
 
     def report(self) -> str:
-        """A table: a line for each pass in order, for the rest, and for all together."""
+        """A table with a line for each pass in order, for the rest, and for the total."""
         total_s = max(self._end_s - self._start_s, 1e-9)
         rest_s = max(total_s - sum(time_s for _, time_s in self._passes), 0.0)
         rows = [*self._passes, ("(verification, dumps)", rest_s), ("total", total_s)]
@@ -147,26 +147,26 @@ class Timing(Instrument):
 
 
 class PassCounter(Instrument):
-    """Tells how many passes of a stage are done."""
+    """Reports the number of completed passes of a compilation stage."""
 
     def __init__(self, stage: str, progress: Progress) -> None:
-        """Tell ``progress``, under the name ``stage``."""
+        """Report to ``progress``, as the task ``stage``."""
         self._stage = stage
         self._progress = progress
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """Those before this one are done."""
+        """Report the passes before this one as completed."""
         self._progress(self._stage, step.number - 1, step.total)
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """This one is, too."""
+        """Report this pass as completed."""
         self._progress(self._stage, step.number, step.total)
 
 
 class Reproducer(Instrument):
     """Writes the module before a failing pass to a file, with the command to run it.
 
-    The arrays that it names go to a file beside it.
+    The module's constants go to a second file next to it.
     """
 
     def __init__(
@@ -175,23 +175,23 @@ class Reproducer(Instrument):
         """Write to ``directory``.
 
         Args:
-            directory: where the file goes; made when it is needed.
-            flags: what else ``relax-opt`` needs to see the failure.
+            directory: the folder of the file, created on first use.
+            flags: further arguments of ``relax-opt`` that reproduce the failure.
         """
         self._directory = Path(directory)
         self._flags = tuple(flags)
         self._before: IRModule | None = None
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """Keep a copy."""
+        """Keep a copy of the module."""
         self._before = module.clone()
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """Forget the copy."""
+        """Drop the copy."""
         self._before = None
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
-        """Write the copy."""
+        """Write the reproducer."""
         if self._before is None:
             return None
         try:
@@ -220,7 +220,7 @@ class Reproducer(Instrument):
 
 
 class Journal(Reproducer):
-    """Has a reproducer in its directory while a pass runs, in case the process dies."""
+    """Keeps a reproducer on disk while a pass runs, in case the process dies."""
 
     def __init__(self, directory: str | Path, *, flags: Sequence[str] = ()) -> None:
         """Write to ``directory``; see :class:`Reproducer`."""
@@ -230,20 +230,20 @@ class Journal(Reproducer):
         self._keys: set[str] = set()
 
     def before_pass(self, step: Step, module: IRModule) -> None:
-        """Write the module."""
+        """Write the reproducer."""
         self._path = self._write(step, module, "the process died")
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
-        """Remove the file."""
+        """Remove the reproducer."""
         self._remove()
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
-        """Remove the file."""
+        """Remove the reproducer."""
         self._remove()
         return None
 
     def _write_constants(self, module: IRModule, path: Path) -> None:
-        """Link to the arrays; they are written again only when a pass made new ones."""
+        """Link to the constants; they are rewritten only if a pass added some."""
         named = module.named_constants()
         if not named.keys() <= self._keys:
             save_pool(self._pool, named)

@@ -1,10 +1,10 @@
 # pyright: strict
-"""Options of our passes: text to typed values by the fields of the class, and back.
+"""Pass options: parsing to typed fields of the pass class, and formatting.
 
 An option is ``name=value``; ``name`` alone sets a flag. A value with spaces, commas,
-braces or quotes stands in quotes, where a backslash protects the next character, or in
-braces. A list is its items with commas between them; an item of a mapping is a key and,
-behind colons, its values.
+braces or quotes is quoted, with backslash escapes, or enclosed in braces. List items are
+separated by commas; an item of a mapping is a key followed by its values, separated by
+colons.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import (
-    Any,  # what fields hold: as many types as options
+    Any,  # values of fields of any type
     Literal,
     Union,
     cast,
@@ -26,7 +26,7 @@ from typing import (
 
 from relax_mlir.errors import near_misses
 from relax_mlir.pipeline.syntax import Element, closing_quote, malformed
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["describe_options", "format_options", "make_pass"]
 
@@ -41,17 +41,22 @@ _KEY = re.compile(r"[^\s={}\"',]+")
 
 @dataclass(frozen=True)
 class _Item:
-    """One item of a value, and whether any of it stood in quotes."""
+    """An item of a value, and whether any part of it was quoted."""
 
     text: str
     quoted: bool
 
 
 def make_pass(kind: type[Pass], element: Element, text: str) -> Pass:
-    """An instance of ``kind`` with the options of ``element``, which stands in ``text``.
+    """A pass of class ``kind`` with the options of a pipeline element.
+
+    Args:
+        kind: the class.
+        element: the parsed element.
+        text: the pipeline text that contains it, for errors.
 
     Raises:
-        PipelineError: an option is unknown, missing, given twice, or has a bad value.
+        PipelineError: an option is unknown, missing, repeated, or has a bad value.
     """
     types_ = _option_types(kind)
     values: dict[str, Any] = {}
@@ -78,7 +83,7 @@ def _construct(
             raise malformed(text, element.at, problem)
     try:
         return kind(**values)
-    except ValueError as error:  # __post_init__ refuses a combination of values
+    except ValueError as error:  # __post_init__ rejects the combination of values
         raise malformed(text, element.at, f"`{element.name}`: {error}") from error
 
 
@@ -94,7 +99,7 @@ def format_options(pass_: Pass) -> str:
 
 
 def describe_options(kind: type[Pass]) -> list[str]:
-    """A line per option: ``max-ops: int = 16``; without a default it is required."""
+    """One line per option, such as ``max-ops: int = 16``; required without a default."""
     types_ = _option_types(kind)
     return [
         f"{_flag(field.name)}: {_describe(types_[field.name])}"
@@ -114,30 +119,30 @@ def _default_text(field: "dataclasses.Field[Any]", types_: Mapping[str, Any]) ->
 def _option_types(kind: type[Pass]) -> Mapping[str, Any]:
     hints = get_type_hints(kind)
     options = filter(_is_option, dataclasses.fields(kind))
-    return {field.name: _listed(hints[field.name]) for field in options}
+    return {field.name: _option_type(hints[field.name]) for field in options}
 
 
-def _listed(kind: Any) -> Any:
-    """A tuple for a sequence; what may also be None can be left out."""
+def _option_type(kind: Any) -> Any:
+    """The parsed type of a field: a tuple for a sequence; None is dropped from its unions."""
     if get_origin(kind) is Sequence:
         return tuple[get_args(kind)[0], ...]
-    inner = [_listed(a) for a in get_args(kind)]
+    inner = [_option_type(a) for a in get_args(kind)]
     if get_origin(kind) not in _UNIONS or not any(
         get_origin(a) is tuple for a in inner
     ):
         return kind
     inner = [a for a in inner if a is not types.NoneType]
-    made: Any = inner[0]
+    union: Any = inner[0]
     for each in inner[1:]:
-        made = made | each
-    return made
+        union = union | each
+    return union
 
 
 _UNIONS = (Union, types.UnionType)
 
 
 def _is_option(field: "dataclasses.Field[Any]") -> bool:
-    """Whether a field can be written as text; arrays and functions cannot."""
+    """Whether a field can be given as text; arrays and functions cannot."""
     return field.init and field.metadata.get("text", True)
 
 
@@ -164,7 +169,7 @@ def _unknown_option(name: str, key: str, types_: Mapping[str, Any]) -> str:
 
 
 def _split(element: Element, text: str) -> Iterator[tuple[str, str | None, int]]:
-    """The key, the value if there is one, and the offset of every option."""
+    """Key, optional value and offset of every option."""
     end = element.options_at + len(element.options or "")
     at = element.options_at
     while at < end:
@@ -189,7 +194,7 @@ def _skip_space(text: str, at: int, end: int) -> int:
 
 
 def _end_of_value(text: str, at: int, end: int) -> int:
-    """Offset of the first space that is not in quotes or braces."""
+    """Offset of the first space outside of quotes and braces."""
     depth = 0
     while at < end and (depth or not text[at].isspace()):
         if text[at] in "\"'":
@@ -200,10 +205,10 @@ def _end_of_value(text: str, at: int, end: int) -> int:
 
 
 def _parse(kind: Any, value: str | None) -> Any:
-    """The value of type ``kind`` that the text stands for.
+    """Parse a value of type ``kind``.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: the text is not a valid value.
     """
     if value is None:
         if kind is bool:
@@ -222,7 +227,7 @@ def _parse(kind: Any, value: str | None) -> Any:
 
 
 def _parse_first(kinds: Sequence[Any], value: str) -> Any:
-    """The value of the first type of which the text stands for one."""
+    """The value parsed as the first type that accepts it."""
     for kind in kinds[:-1]:
         with suppress(ValueError):
             return _parse(kind, value)
@@ -230,7 +235,7 @@ def _parse_first(kinds: Sequence[Any], value: str) -> Any:
 
 
 def _items(value: str) -> list[_Item]:
-    """The items between commas; no item where there is no text."""
+    """The comma-separated items; none for an empty value."""
     if value.startswith("{") and value.endswith("}"):
         value = value[1:-1]
     groups: list[list[re.Match[str]]] = [[]]
@@ -245,7 +250,7 @@ def _items(value: str) -> list[_Item]:
 
 
 def _item(parts: list[re.Match[str]]) -> _Item:
-    """The item made of bare and quoted parts."""
+    """An item joined from its bare and quoted parts."""
     quoted = any(part["quote"] for part in parts)
     text = "".join(
         re.sub(r"\\(.)", r"\1", part["quoted"], flags=re.DOTALL)
@@ -266,7 +271,7 @@ def _parse_tuple(kind: Any, items: list[_Item]) -> tuple[Any, ...]:
 
 
 def _parse_entry(item: _Item, kind: Any) -> tuple[str, tuple[str, ...]]:
-    """The key and the values of an item of a mapping."""
+    """Key and values of a mapping item."""
     key, *values = item.text.split(":")
     if not all((key, *values)) or not values:
         raise ValueError(f"expected {_describe(kind)}, got `{item.text}`")
@@ -291,11 +296,11 @@ def _parse_one(kind: Any, item: _Item) -> Any:
 
 
 def _parse_optional(kind: Any, item: _Item) -> Any:
-    """``T | None``, where only a bare ``none`` stands for None."""
+    """A value of ``T | None``; only an unquoted ``none`` means None."""
     if item.text == "none" and not item.quoted:
         return None
     inner = [a for a in get_args(kind) if a is not types.NoneType]
-    if str in inner:  # the text itself; other values are given as objects
+    if str in inner:  # values of other types can be passed only as objects
         return item.text
     if len(inner) != 1:
         raise TypeError(f"options cannot have type {kind}")
@@ -321,7 +326,7 @@ _SCALARS: dict[Any, Callable[[str], Any]] = {
 
 
 def _describe(kind: Any) -> str:
-    """The type in the words of a message."""
+    """A type as error messages name it."""
     args = get_args(kind)
     if get_origin(kind) is Literal:
         return " or ".join(f"`{choice}`" for choice in args)

@@ -1,4 +1,4 @@
-"""Instruments of a pass context: times, dumps, and the bridge to those of a pipeline."""
+"""Pass context instruments: timing, IR dumps, and the bridge from pipeline instruments."""
 
 import re
 import shutil
@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from relax_mlir.errors import ArgumentValueError
-from relax_mlir.files import check_path_name
-from relax_mlir.module import IRModule
-from relax_mlir.pass_context import PassContext, PassInfo, PassInstrument
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline.instruments import Instrument, Step, Timing
+from relax_mlir.rewrite.pass_context import PassContext, PassInfo, PassInstrument
+from relax_mlir.support.files import check_path_name
 
 __all__ = [
     "DumpIR",
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _Bridge(Instrument):
-    """Tells the instruments of a pass context of the passes of a pipeline."""
+    """Forwards the passes of a pipeline to the instruments of a pass context."""
 
     def __init__(self, context: PassContext) -> None:
         self._context = context
@@ -39,16 +39,16 @@ class _Bridge(Instrument):
 
 
 def context_instruments() -> list[Instrument]:
-    """What tells the current pass context of the passes of a pipeline."""
+    """Pipeline instruments that forward to those of the current pass context."""
     context = PassContext.current()
     return [_Bridge(context)] if context.instruments else []
 
 
 def pass_instrument(pi_cls: type | None = None) -> Any:  # Any: a class, or a decorator
-    """Make a class with methods of :class:`PassInstrument` one.
+    """Class decorator that adds the base class :class:`PassInstrument`.
 
     Raises:
-        TypeError: it is no class.
+        TypeError: the argument is not a class.
     """
 
     def decorate(cls: type) -> type[PassInstrument]:
@@ -61,7 +61,7 @@ def pass_instrument(pi_cls: type | None = None) -> Any:  # Any: a class, or a de
 
 
 class PassTimingInstrument(PassInstrument):
-    """Measures every pass of the context, also those that other passes call."""
+    """Measures the time of every pass of the context, nested passes included."""
 
     def __init__(self) -> None:
         self._timing = Timing()
@@ -78,13 +78,13 @@ class PassTimingInstrument(PassInstrument):
         if not self._starts_s:
             raise ArgumentValueError(
                 f"PassTimingInstrument.run_after_pass: expected `run_before_pass` of "
-                f"`{info.name}` before it"
+                f"`{info.name}` first"
             )
         time_s = time.perf_counter() - self._starts_s.pop()
         self._timing.after_pass(Step(1, 1, info.name, info.name), mod, time_s)
 
     def render(self) -> str:
-        """A table of the passes and their times."""
+        """A table of passes and times."""
         return self._timing.report()
 
 
@@ -134,9 +134,9 @@ class DumpIR(PassInstrument):
     """Writes the module after every pass to a numbered file, as a script.
 
     Args:
-        dump_dir: the folder; made when it is needed.
-        refresh: whether files of an earlier run are removed first, if the folder holds
-            nothing else.
+        dump_dir: the folder, created on first use.
+        refresh: whether to remove the files of an earlier run first, if the folder
+            contains nothing else.
     """
 
     def __init__(self, dump_dir: str | Path, refresh: bool = False) -> None:

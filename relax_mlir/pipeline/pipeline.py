@@ -1,5 +1,5 @@
 # pyright: strict, reportMissingTypeStubs=false
-"""Pass pipelines: our passes and MLIR's, from one line of text."""
+"""Pass pipelines of our passes and MLIR's, parsed from text."""
 
 import functools
 import time
@@ -10,17 +10,17 @@ from typing import Protocol, cast
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import constraints
 from relax_mlir.errors import IRError, PassError, PipelineError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import constraints_of
 from relax_mlir.passes.relax.verify import Checker
 from relax_mlir.pipeline import catalog, upstream
 from relax_mlir.pipeline.instruments import Instrument, Step
 from relax_mlir.pipeline.options import format_options, make_pass
 from relax_mlir.pipeline.pass_instruments import context_instruments
 from relax_mlir.pipeline.syntax import Element, malformed, parse_elements
-from relax_mlir.rewriting import Pass
-from relax_mlir.size_constraints import constraints_of
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.symbolic import constraints
 
 __all__ = ["Nest", "OurPass", "Pipeline", "UpstreamPass", "opt"]
 
@@ -28,10 +28,10 @@ MODULE, FUNCTION = "builtin.module", "func.func"
 
 
 class _FunctionPass(Protocol):
-    """A pass whose class says ``per_function = True``."""
+    """Interface of a pass with ``per_function = True``."""
 
     def run_on_function(self, function: func.FuncOp, module: IRModule) -> None:
-        """Change one function, and nothing outside it."""
+        """Transform one function, and nothing outside of it."""
         ...
 
 
@@ -50,7 +50,7 @@ class OurPass:
 
 @dataclass(frozen=True)
 class UpstreamPass:
-    """A pass of MLIR; its options stay as they were written."""
+    """A pass of MLIR; its options stay text."""
 
     name: str
     options: str = ""
@@ -62,7 +62,7 @@ class UpstreamPass:
 
 @dataclass(frozen=True)
 class Nest:
-    """Passes that run on each operation of one kind: ``func.func(cse)``."""
+    """Passes nested under an operation, such as ``func.func(cse)``."""
 
     anchor: str
     elements: "tuple[OurPass | UpstreamPass | Nest, ...]"
@@ -74,15 +74,15 @@ class Nest:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes in the order in which they run; its text parses to an equal one."""
+    """A sequence of passes; its text parses to an equal pipeline."""
 
     elements: "tuple[OurPass | UpstreamPass | Nest, ...]" = ()
 
     @staticmethod
     def parse(text: str) -> "Pipeline":
-        """Read the text that ``mlir-opt --pass-pipeline`` takes, with our passes in it.
+        """Parse the syntax of ``mlir-opt --pass-pipeline``, extended by our passes.
 
-        The outer ``builtin.module(...)`` may be left out.
+        The outer ``builtin.module(...)`` is optional.
 
         Raises:
             PipelineError: the text is malformed, or a pass or an option is unknown.
@@ -97,7 +97,7 @@ class Pipeline:
 
     @staticmethod
     def of(passes: "str | Pass | Sequence[str | Pass]") -> "Pipeline":
-        """Passes, pipeline text, or a list of both.
+        """A pipeline of passes, pipeline text, or a list of both.
 
         Raises:
             PipelineError: a text is malformed, or a pass or an option is unknown.
@@ -126,30 +126,30 @@ class Pipeline:
         verify: bool = True,
         instruments: Sequence[Instrument] = (),
     ) -> None:
-        """Change ``module`` in place; when a pass fails it is somewhere in between.
+        """Transform ``module`` in place; if a pass fails, its state is unspecified.
 
-        An exception of a Python pass arrives as itself, with a note that names the pass.
+        An exception of a Python pass is propagated with a note that names the pass.
 
         Args:
-            module: what to change.
-            verify: whether to check the module before the first and after each pass.
-            instruments: who is told of every pass.
+            module: the module to transform.
+            verify: whether to verify the module before the first and after each pass.
+            instruments: callbacks around every pass.
 
         Raises:
-            IRError: the module was not valid to begin with.
+            IRError: the module is invalid to begin with.
             PassError: a pass of MLIR failed, or a pass left an invalid module.
         """
-        # MLIR's bindings end the process when two of its threads report errors at once.
+        # MLIR's bindings abort the process if two threads report errors at once.
         module.context.enable_multithreading(False)
         module.forget_scopes()
         leaves = list(_leaves(self.elements, ()))
         instruments = [*instruments, *context_instruments()]
-        with constraints.holding(constraints_of(module)):
+        with constraints.with_equalities(constraints_of(module)):
             checker = _first_check(module, leaves) if verify else None
         for number, (anchors, leaf) in enumerate(leaves, start=1):
             step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
             run = functools.partial(_run_leaf, anchors, leaf, module)
-            holding = constraints.holding(constraints_of(module))
+            holding = constraints.with_equalities(constraints_of(module))
             with module.context, ir.Location.unknown(), holding:
                 _run_step(step, run, module, checker, instruments)
 
@@ -164,15 +164,15 @@ def opt(
     """Run a pipeline on a copy of ``module``.
 
     Args:
-        module: stays as it is, also when a pass fails.
-        pipeline: for instance ``relax-fuse-ops{max-ops=16},func.func(cse)``; passes as
-            objects may stand in a list with such texts.
-        verify: whether to check the module before the first and after each pass.
-        instruments: who is told of every pass: dumps, times, reproducers.
+        module: the module, which is not modified.
+        pipeline: for instance ``relax-fuse-ops{max-ops=16},func.func(cse)``, or a list of
+            pass objects and such texts.
+        verify: whether to verify the module before the first and after each pass.
+        instruments: callbacks around every pass: dumps, timing, reproducers.
 
     Raises:
         PipelineError: the text is malformed, or a pass or an option is unknown.
-        IRError: the module was not valid to begin with.
+        IRError: the module is invalid to begin with.
         PassError: a pass of MLIR failed, or a pass left an invalid module.
     """
     parsed = Pipeline.of(pipeline)
@@ -184,14 +184,14 @@ def opt(
 def _resolve(
     element: Element, anchors: tuple[str, ...], text: str
 ) -> OurPass | UpstreamPass | Nest:
-    """Find out what an element means, and check it."""
+    """Resolve a parsed element to a pass or a nest, and validate it."""
     try:
         if element.inner is not None:
             _check_nest(element)
-        elif (made := catalog.find_registered(element.name)) is not None:
+        elif (registered := catalog.find_registered(element.name)) is not None:
             if element.options:
                 raise ValueError(f"`{element.name}` has no options")
-            return OurPass(element.name, made)
+            return OurPass(element.name, registered)
         elif catalog.is_ours(element.name):
             kind = catalog.find_pass(element.name)
             _check_anchors(element.name, kind, anchors)
@@ -219,7 +219,7 @@ def _check_nest(element: Element) -> None:
     if not element.inner:
         raise ValueError(f"expected passes in `{element.name}(...)`")
     if catalog.is_ours(element.name) or upstream.has_pass(element.name):
-        raise ValueError(f"`{element.name}` is a pass: its options stand in braces")
+        raise ValueError(f"`{element.name}` is a pass: its options go in braces")
     upstream.check_anchor(element.name)
 
 
@@ -240,11 +240,11 @@ def _is_per_function(kind: type[Pass]) -> bool:
 def _leaves(
     elements: "tuple[OurPass | UpstreamPass | Nest, ...]", anchors: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], OurPass | UpstreamPass]]:
-    """Every pass alone, with the operations it is nested in.
+    """Every pass, with the operations it is nested under.
 
-    MLIR runs a nested pipeline as a whole on one function after the other. One pass
-    after the other gives the same, since a pass may not look outside its function, and
-    lets each pass be verified, timed, printed and blamed by itself.
+    MLIR runs a whole nested pipeline on one function after the other. Running one pass
+    after the other on all functions is equivalent, because a pass must not access other
+    functions, and permits verification, timing and dumps per pass.
     """
     for element in elements:
         if isinstance(element, Nest):
@@ -267,7 +267,7 @@ def _run_step(
     checker: Checker | None,
     instruments: Sequence[Instrument],
 ) -> None:
-    """Run one pass, check what it left, and tell the instruments."""
+    """Run one pass, verify the module, and call the instruments."""
     try:
         for instrument in instruments:
             instrument.before_pass(step, module)
@@ -282,28 +282,28 @@ def _run_step(
         failure = error
         if isinstance(error, upstream.MLIRError | upstream.UpstreamError):
             failure = PassError(f"{step}: {upstream.diagnostics(error)}")
-        told = [i.on_failure(step, module, failure) for i in reversed(instruments)]
-        _add_notes(failure, step, [line for line in told if line])
+        lines = [i.on_failure(step, module, failure) for i in reversed(instruments)]
+        _add_notes(failure, step, [line for line in lines if line])
         if failure is error:
             raise
         raise failure from error
 
 
 def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
-    """Say which pass failed, and what the instruments have to tell.
+    """Add the name of the failed pass and the instruments' lines to an error.
 
-    An error of ours that names the pass already takes the lines into its message;
-    exceptions of other people's making are left as they are and get notes.
+    A ``PassError`` that names the pass already gets the lines in its message; other
+    exceptions get notes.
     """
     if isinstance(error, PassError) and str(error).startswith(str(step)):
         error.args = ("\n".join([str(error), *lines]),)
         return
-    # Python 3.10 has no `add_note`; relax-opt prints the notes there too.
+    # Python 3.10 has no `add_note`; relax-opt prints the notes.
     notes = [*getattr(error, "__notes__", ()), f"in {step}", *lines]
     vars(error)["__notes__"] = notes
 
 
-_OURS = "relax_mlir."  # modules
+_OURS = "relax_mlir."  # prefix of our modules
 
 
 def _run_leaf(
@@ -314,7 +314,7 @@ def _run_leaf(
         upstream.run_pass(module.mlir, text)
         return
     if not type(leaf.value).__module__.startswith(_OURS):
-        # To create an operation of a dialect that is not loaded ends the process.
+        # Creating an operation of a dialect that is not loaded aborts the process.
         module.context.load_all_available_dialects()
     if _is_per_function(type(leaf.value)):
         for function in module.func_ops():
@@ -327,9 +327,9 @@ def _run_leaf(
 def _first_check(
     module: IRModule, leaves: "Sequence[tuple[object, OurPass | UpstreamPass]]"
 ) -> Checker:
-    """Check what the pipeline starts from; what its passes leave is checked likewise.
+    """Verify the input module; the returned checker verifies it after each pass.
 
-    Types that are wrong are left to a pass that repairs them.
+    Wrong types are tolerated if the first pass repairs them.
     """
     module.verify()
     checker = Checker()
@@ -343,7 +343,7 @@ def _first_check(
 
 
 def _verify_after(step: Step, module: IRModule, checker: Checker) -> None:
-    """Check what MLIR checks, and what it cannot: ``relax-verify``."""
+    """Run MLIR's verifier and ours (``relax-verify``)."""
     try:
         module.verify()
         checker.check(module)

@@ -1,4 +1,4 @@
-"""Passes that are Python functions on modules, functions or blocks, and lists of passes."""
+"""Passes defined by Python functions on modules, functions or dataflow blocks; sequences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import BindingBlock, DataflowBlock, DataflowVar, SeqExpr
 from relax_mlir.objects.function import Function
-from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.pipeline import catalog
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.pass_context import AnyPass, PassContext, PassInfo
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = [
     "DataflowBlockPass",
@@ -27,9 +27,9 @@ __all__ = [
 
 
 class _PythonPass(Pass):
-    """A pass that a Python function is."""
+    """Base of passes defined by a Python function."""
 
-    method: ClassVar[str]  # what a class that is made a pass calls its function
+    method: ClassVar[str]  # the name of the function in a decorated class
     _change: Callable[..., Any]
     _info: PassInfo
 
@@ -43,11 +43,11 @@ class _PythonPass(Pass):
 
     @property
     def pass_func(self) -> Callable[..., Any]:
-        """The function."""
+        """The function of the pass."""
         return self._change
 
     def run(self, module: IRModule) -> None:
-        module.become(self.transform(module.clone(), PassContext.current()))
+        module.replace_contents(self.transform(module.clone(), PassContext.current()))
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -60,7 +60,7 @@ class _PythonPass(Pass):
 
 
 class ModulePass(_PythonPass):
-    """A Python function from a module and a context to a module."""
+    """Pass of a function from a module and a context to a module."""
 
     method = "transform_module"
 
@@ -75,7 +75,7 @@ class ModulePass(_PythonPass):
 
 
 class FunctionPass(_PythonPass):
-    """A Python function that is given every function of the graph level."""
+    """Pass of a function that transforms every Relax function."""
 
     method = "transform_function"
 
@@ -88,7 +88,7 @@ class FunctionPass(_PythonPass):
 
 
 class DataflowBlockPass(_PythonPass):
-    """A Python function that is given every dataflow block."""
+    """Pass of a function that transforms every dataflow block."""
 
     method = "transform_dataflowblock"
 
@@ -121,8 +121,7 @@ class DataflowBlockPass(_PythonPass):
         before = _global_names(block)
         for name in _global_names(changed) - before:
             raise ValueError(
-                f"pass `{self.info.name}`: dataflow block defines `{name}` for its "
-                "outside, which it did not before"
+                f"pass `{self.info.name}`: dataflow block defines a new output `{name}`"
             )
         return changed
 
@@ -150,8 +149,8 @@ def _decorator(
         info = PassInfo(
             opt_level, name or _name_of(change), tuple(required or ()), traceable
         )
-        made = _class_pass if inspect.isclass(change) else _function_pass
-        found = made(kind, change, info)
+        make = _class_pass if inspect.isclass(change) else _function_pass
+        found = make(kind, change, info)
         catalog.register_pass(info.name, found)
         return found
 
@@ -159,7 +158,7 @@ def _decorator(
 
 
 def _name_of(change: Any) -> str:
-    """What a pass is called if it is not said: as its function or class."""
+    """The default name of a pass: that of its function or class."""
     return str(getattr(change, "__name__", type(change).__name__))
 
 
@@ -175,10 +174,10 @@ def _function_pass(kind: type[_PythonPass], change: Any, info: PassInfo) -> _Pyt
 def _class_pass(
     kind: type[_PythonPass], cls: type, info: PassInfo
 ) -> type[_PythonPass]:
-    """A class of passes, from one that has the method."""
+    """A pass class, from a class with the transform method."""
     method = kind.method
 
-    class Made(kind):
+    class ClassPass(kind):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             inner = cls(*args, **kwargs)
             super().__init__(getattr(inner, method), info)
@@ -187,10 +186,10 @@ def _class_pass(
         def __getattr__(self, attribute: str) -> Any:
             return getattr(self.__dict__["_inner"], attribute)
 
-    functools.update_wrapper(Made.__init__, cls.__init__)
-    Made.__name__ = Made.__qualname__ = cls.__name__
-    Made.__doc__, Made.__module__ = cls.__doc__, cls.__module__
-    return Made
+    functools.update_wrapper(ClassPass.__init__, cls.__init__)
+    ClassPass.__name__ = ClassPass.__qualname__ = cls.__name__
+    ClassPass.__doc__, ClassPass.__module__ = cls.__doc__, cls.__module__
+    return ClassPass
 
 
 def module_pass(
@@ -199,15 +198,15 @@ def module_pass(
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:  # Any: a pass, a class of passes, or a decorator that makes one
-    """Make a pass of a function ``(module, context) -> module``.
+) -> Any:  # Any: a pass, a pass class, or a decorator
+    """Decorator that makes a pass from a function ``(module, context) -> module``.
 
-    Or a class of passes, of a class with such a method ``transform_module``. Its name
-    stands for it in pipeline text.
+    It also decorates a class with such a method ``transform_module``. Pipeline text can
+    use the name of the pass.
 
     Raises:
-        ValueError: no ``opt_level`` is given.
-        TypeError: ``required`` is no list.
+        ValueError: ``opt_level`` is missing.
+        TypeError: ``required`` is not a list.
     """
     return _decorator(ModulePass, pass_func, opt_level, name, required, traceable)
 
@@ -219,13 +218,13 @@ def function_pass(
     required: Sequence[str] | None = None,
     traceable: bool = False,
 ) -> Any:  # Any: see module_pass
-    """Make a pass of a function ``(function, module, context) -> function``.
+    """Decorator that makes a pass from a function ``(function, module, context) -> function``.
 
-    Or a class of passes, of a class with such a method ``transform_function``.
+    It also decorates a class with such a method ``transform_function``.
 
     Raises:
-        ValueError: no ``opt_level`` is given.
-        TypeError: ``required`` is no list.
+        ValueError: ``opt_level`` is missing.
+        TypeError: ``required`` is not a list.
     """
     return _decorator(FunctionPass, pass_func, opt_level, name, required, traceable)
 
@@ -237,13 +236,13 @@ def dataflowblock_pass(
     required: Sequence[str] | None = None,
     traceable: bool = False,
 ) -> Any:  # Any: see module_pass
-    """Make a pass of a function ``(block, module, context) -> block``.
+    """Decorator that makes a pass from a function ``(block, module, context) -> block``.
 
-    Or a class of passes, of a class with such a method ``transform_dataflowblock``.
+    It also decorates a class with such a method ``transform_dataflowblock``.
 
     Raises:
-        ValueError: no ``opt_level`` is given.
-        TypeError: ``required`` is no list.
+        ValueError: ``opt_level`` is missing.
+        TypeError: ``required`` is not a list.
     """
     return _decorator(
         DataflowBlockPass, pass_func, opt_level, name, required, traceable
@@ -251,14 +250,14 @@ def dataflowblock_pass(
 
 
 class Sequential(_PythonPass):
-    """Passes one after the other, as far as the context enables them.
+    """A sequence of passes; those that the pass context disables are skipped.
 
     Args:
-        passes: passes, or pipeline text.
-        opt_level, name, required, traceable: of the whole.
+        passes: the passes.
+        opt_level, name, required, traceable: the ``PassInfo`` of the sequence.
 
     Raises:
-        TypeError: ``passes`` or ``required`` is no list.
+        TypeError: ``passes`` or ``required`` is not a list.
     """
 
     passes: tuple[AnyPass, ...]

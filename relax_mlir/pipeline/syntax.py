@@ -1,11 +1,11 @@
 # pyright: strict
-"""The grammar of pipeline text, which is that of ``mlir-opt --pass-pipeline``.
+"""Parser of pipeline text, in the grammar of ``mlir-opt --pass-pipeline``.
 
     pipeline = [element {"," element}]
     element  = name ["{" options "}"] | name "(" pipeline ")"
 
-Whitespace may stand between any two of these. What the names and options mean is
-checked elsewhere.
+Whitespace is allowed between tokens. :mod:`relax_mlir.pipeline.pipeline` resolves names
+and options.
 """
 
 import re
@@ -15,7 +15,7 @@ from relax_mlir.errors import PipelineError
 
 __all__ = ["Element", "closing_quote", "malformed", "parse_elements"]
 
-# Upstream's parser recurses; deeper text would end the process.
+# Upstream's parser recurses; deeper nesting would overflow its stack.
 MAX_NESTING = 50
 _NAME = re.compile(r"[A-Za-z0-9_.\-]+")
 _SPACE = re.compile(r"\s*")
@@ -25,14 +25,14 @@ _SHOWN_BEFORE, _SHOWN_AFTER = 60, 20  # characters of the line around a caret
 
 @dataclass(frozen=True)
 class Element:
-    """A pass with its options, or an operation name with passes to run on it.
+    """A pass with its options, or an operation name with nested passes.
 
     Attributes:
-        name: of the pass or the operation.
-        at: offset of the name in the text.
-        options: the text between the braces, if there are any.
-        options_at: offset of that text.
-        inner: the elements between parentheses, if there are any.
+        name: the name of the pass or the operation.
+        at: the offset of the name in the text.
+        options: the text in braces; None without braces.
+        options_at: the offset of that text.
+        inner: the elements in parentheses; None without parentheses.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Element:
 
 
 def parse_elements(text: str) -> tuple[Element, ...]:
-    """Read the whole text.
+    """Parse pipeline text.
 
     Raises:
-        PipelineError: it does not follow the grammar; a caret shows where.
+        PipelineError: the text is malformed; a caret marks the position.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise malformed(text, error.start, "this is not a character") from error
-    return _Reader(text).read()
+    return _Parser(text).read()
 
 
 def malformed(text: str, at: int, problem: str) -> PipelineError:
-    """The error for a problem at offset ``at``: message, line, caret."""
+    """The error for a problem at offset ``at``, with the line and a caret."""
     start = text.rfind("\n", 0, at) + 1
     line = text[start:].split("\n", 1)[0].replace("\t", " ")
     column = at - start
@@ -70,9 +70,9 @@ def malformed(text: str, at: int, problem: str) -> PipelineError:
 
 
 def closing_quote(text: str, at: int) -> int:
-    """Offset of the quote that ends the string opened at ``at``, or -1.
+    """Offset of the quote that closes the string opened at ``at``, or -1.
 
-    A backslash protects the character after it.
+    A backslash escapes the next character.
     """
     end = at + 1
     while end < len(text) and text[end] != text[at]:
@@ -80,8 +80,8 @@ def closing_quote(text: str, at: int) -> int:
     return end if end < len(text) else -1
 
 
-class _Reader:
-    """Reads elements from left to right."""
+class _Parser:
+    """Recursive descent parser."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -89,7 +89,7 @@ class _Reader:
         self.skip_space()
 
     def read(self) -> tuple[Element, ...]:
-        """All elements up to the end of the text."""
+        """Parse all elements up to the end of the text."""
         if not self.peek():
             return ()
         elements = self.elements(depth=0)
@@ -98,7 +98,7 @@ class _Reader:
         return elements
 
     def elements(self, depth: int) -> tuple[Element, ...]:
-        """One or more elements with commas between them."""
+        """Parse one or more comma-separated elements."""
         if depth > MAX_NESTING:
             raise self.error(f"nested deeper than {MAX_NESTING} levels")
         found = [self.element(depth)]
@@ -108,7 +108,7 @@ class _Reader:
         return tuple(found)
 
     def element(self, depth: int) -> Element:
-        """One pass, or one operation with passes."""
+        """Parse a pass, or an operation with nested passes."""
         match = _NAME.match(self.text, self.at)
         if match is None:
             raise self.error(f"expected the name of a pass, got {self.found()}")
@@ -122,7 +122,7 @@ class _Reader:
         return Element(name, at)
 
     def in_parentheses(self, depth: int) -> tuple[Element, ...]:
-        """The elements between parentheses; none only in an outer ``builtin.module()``."""
+        """Parse elements in parentheses; only an outer ``builtin.module()`` may be empty."""
         opened = self.at
         self.step()
         is_empty = depth == 0 and self.peek() == ")"
@@ -135,7 +135,7 @@ class _Reader:
         return inner
 
     def with_options(self, name: str, at: int) -> Element:
-        """A pass with the text between its balanced braces."""
+        """Parse the options of a pass: the text in balanced braces."""
         start = self.at + 1
         end = self.closing_brace()
         self.at = end
@@ -145,7 +145,7 @@ class _Reader:
         return Element(name, at, raw.strip(), start + lead)
 
     def closing_brace(self) -> int:
-        """Offset of the brace that closes the one here; quotes hide braces."""
+        """Offset of the brace that closes the current one; braces in quotes are skipped."""
         opened: list[int] = []
         at = self.at
         while at < len(self.text):
@@ -162,7 +162,7 @@ class _Reader:
         raise malformed(self.text, opened[-1], "`{` is never closed")
 
     def checked_depth(self, end: int) -> int:
-        """``end``, if the options up to it do not nest too deeply for upstream."""
+        """``end``, after a check that upstream's parser can nest the options as deeply."""
         depth = 0
         for at in range(self.at, end):
             depth += _DEPTH.get(self.text[at], 0)
@@ -180,23 +180,23 @@ class _Reader:
         return end
 
     def peek(self) -> str:
-        """The character here, or nothing at the end."""
+        """The current character; empty at the end."""
         return self.text[self.at : self.at + 1]
 
     def found(self) -> str:
-        """The character here, for a message."""
+        """The current character, for error messages."""
         return f"`{self.peek()}`" if self.peek() else "the end"
 
     def step(self) -> None:
-        """Go past one character and the space behind it."""
+        """Skip one character and the whitespace after it."""
         self.at += 1
         self.skip_space()
 
     def skip_space(self) -> None:
-        """Go past whitespace."""
+        """Skip whitespace."""
         match = _SPACE.match(self.text, self.at)
         self.at = match.end() if match else self.at
 
     def error(self, problem: str) -> PipelineError:
-        """The error for a problem here."""
+        """The error for a problem at the current position."""
         return malformed(self.text, self.at, problem)

@@ -1,5 +1,5 @@
 # pyright: strict, reportMissingTypeStubs=false, reportUnknownMemberType=false
-"""MLIR's own passes: checking them before they run, and running them."""
+"""MLIR's own passes: validation before they run, and execution."""
 
 import functools
 import os
@@ -15,8 +15,8 @@ from mlir import ir
 from mlir.passmanager import PassManager
 
 from relax_mlir.errors import near_misses
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.pipeline.c_api import run_pass_manager
-from relax_mlir.traversal import own_operations
 
 __all__ = [
     "REFUSED",
@@ -29,24 +29,23 @@ __all__ = [
     "run_pass",
 ]
 
-# Both tables are tested to be true and complete: tests/pipeline/test_upstream.py runs all
-# passes.
+# tests/pipeline/test_upstream.py runs all passes to check that both tables are complete.
 REFUSED = {
     "composite-fixed-point-pass": (
-        "it ends the process if a pass of its own cannot run where it stands"
+        "it aborts the process if an inner pass cannot be scheduled"
     ),
     "duplicate-function-elimination": (
-        "it erases public functions that equal another one, so their callers lose them"
+        "it erases public functions that equal another one, which external callers use"
     ),
-    "gpu-register-host-buffers": "it ends the process on a function without a body",
-    "remove-dead-values": "it ends the process on a module with `relax.call_tir`",
-    "xegpu-subgroup-distribute": "it ends the process on kernels not for Intel GPUs",
+    "gpu-register-host-buffers": "it aborts the process on a function without a body",
+    "remove-dead-values": "it aborts the process on a module with `relax.call_tir`",
+    "xegpu-subgroup-distribute": "it aborts the process on kernels not for Intel GPUs",
 }
-# Replace the operation that they run on, or look for something around it, and end the
-# process unless that is one of these.
+# Passes that abort the process on other anchors: they replace the operation that they
+# run on, or access its parents.
 _MODULE = ("builtin.module",)
 _MODULES = ("builtin.module", "gpu.module")
-ONLY_ON = {
+ALLOWED_ANCHORS = {
     "convert-func-to-spirv": _MODULES,
     "convert-scf-to-spirv": _MODULES,
     "convert-tensor-to-spirv": _MODULES,
@@ -59,13 +58,13 @@ ONLY_ON = {
     "tosa-to-linalg-pipeline": _MODULE,
 }
 _PTX_PASSES = ("gpu-module-to-binary", "gpu-lower-to-nvvm-pipeline")
-_PTX_NAME = re.compile(r"[0-9A-Za-z_.$]+")  # LLVM has no quotes for others
+_PTX_NAME = re.compile(r"[0-9A-Za-z_.$]+")  # LLVM cannot quote others
 _LOCAL = re.compile("internal|private")
-# The bindings make this class while they load, out of sight of their stubs.
+# The bindings create this class at load time; their stubs lack it.
 MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _WORD = re.compile(r"[a-z0-9-]+")
 _ANCHORS = ("any", "builtin.module", "func.func", "gpu.module", "llvm.func")
-_DESCRIPTOR = threading.Lock()  # pipelines of kernels are parsed on many threads
+_DESCRIPTOR = threading.Lock()  # kernel modules parse pipelines on many threads
 _HELP_LINE = re.compile(
     r"^( {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE
 )
@@ -73,34 +72,35 @@ _SHOWN_DIAGNOSTICS = 5
 
 
 class UpstreamError(Exception):
-    """A pass of MLIR failed, and this is what it reported."""
+    """A pass of MLIR failed, with the errors that it reported."""
 
     def __init__(self, problems: list[str]) -> None:
-        """Keep the problems, ``location: message`` each."""
+        """Keep the errors, ``location: message`` each."""
         super().__init__("\n".join(problems))
         self.problems = problems
 
 
 def check_anchor(name: str) -> None:
-    """Check that passes can be nested under operation ``name``.
+    """Check that passes can be nested under an operation.
 
     Raises:
-        ValueError: MLIR has no such operation.
+        ValueError: MLIR has no operation of this name.
     """
     if name != "any" and not _context().is_registered_operation(name):
         raise ValueError(f"unknown operation `{name}`.{near_misses(name, _ANCHORS)}")
 
 
 def check_pass(anchors: Sequence[str], name: str, options: str) -> None:
-    """Check that MLIR has the pass, takes the options, and can nest it like this.
+    """Check that MLIR has a pass, accepts its options, and can nest it under the anchors.
 
     Raises:
-        ValueError: it has not, it does not, or the pass is refused.
+        ValueError: the pass or an option is unknown, its nesting is wrong, or the pass
+            is one of :data:`REFUSED`.
     """
     for word in (name, *_WORD.findall(options)):
         if word in REFUSED:
             raise ValueError(f"`{word}` is refused: {REFUSED[word]}")
-        where = ONLY_ON.get(word)
+        where = ALLOWED_ANCHORS.get(word)
         if where and (anchors or ["builtin.module"])[-1] not in where:
             known = " or ".join(f"`{anchor}`" for anchor in where)
             raise ValueError(f"`{word}` runs on {known}, not on `{anchors[-1]}`")
@@ -113,9 +113,9 @@ def check_pass(anchors: Sequence[str], name: str, options: str) -> None:
 
 @functools.cache
 def _read(text: str) -> tuple[str, str] | None:
-    """What MLIR says and prints if it cannot read ``text``.
+    """MLIR's error and printed output if it cannot parse ``text``, else None.
 
-    Kept, because every kernel asks for the same few pipelines.
+    Cached, because all kernel modules use the same few pipelines.
     """
     with _printed_errors() if "{" in text else nullcontext([""]) as printed:
         try:
@@ -128,7 +128,7 @@ def _read(text: str) -> tuple[str, str] | None:
 
 @functools.cache
 def has_pass(name: str) -> bool:
-    """Whether MLIR has a pass, or a named pipeline, called ``name``."""
+    """Whether MLIR has a pass or a named pipeline called ``name``."""
     try:
         PassManager.parse(f"builtin.module({name})", _context())
     except ValueError as error:
@@ -137,11 +137,11 @@ def has_pass(name: str) -> bool:
 
 
 def run_pass(module: ir.OpView, text: str) -> None:
-    """Run a nested pass, written as :func:`nested` writes it; nothing is verified.
+    """Run a pass, in the text format of :func:`nested`, without verification.
 
     Raises:
-        UpstreamError: the pass failed, or reported an error; or it would write PTX with
-            names that end the process.
+        UpstreamError: the pass failed or reported an error, or it would emit PTX with
+            names that abort the process.
     """
     problems = _bad_ptx_names(module) if any(p in text for p in _PTX_PASSES) else []
     if problems:
@@ -154,7 +154,7 @@ def run_pass(module: ir.OpView, text: str) -> None:
 
 
 def _bad_ptx_names(module: ir.OpView) -> list[str]:
-    """What LLVM cannot print of the names in GPU modules; it renames local symbols."""
+    """Errors for symbols in GPU modules that LLVM cannot emit; local ones it renames."""
     problems: list[str] = []
     for kernels in own_operations(module.regions[0].blocks[0]):
         if kernels.operation.name != "gpu.module":
@@ -174,7 +174,7 @@ def _bad_ptx_names(module: ir.OpView) -> list[str]:
 
 
 def nested(anchors: Sequence[str], name: str, options: str) -> str:
-    """The pass as text that MLIR reads."""
+    """A nested pass as pipeline text for MLIR."""
     text = f"{name}{{{options}}}" if options else name
     for anchor in reversed(("builtin.module", *anchors)):
         text = f"{anchor}({text})"
@@ -182,7 +182,7 @@ def nested(anchors: Sequence[str], name: str, options: str) -> str:
 
 
 def diagnostics(error: Exception) -> str:
-    """What MLIR said, a line for each of the first few problems."""
+    """MLIR's diagnostics, one line for each of the first few."""
     problems: list[str] = [
         f"{d.location}: {d.message}" for d in getattr(error, "error_diagnostics", ())
     ]
@@ -197,21 +197,21 @@ def diagnostics(error: Exception) -> str:
 
 
 def known_passes() -> tuple[str, ...]:
-    """The names of MLIR's passes and pipelines, for hints."""
+    """Names of MLIR's passes and pipelines, for hints."""
     return tuple(_help())
 
 
 @functools.cache
 def _context() -> ir.Context:
-    """A context of our own to check text in; a new one takes 6 ms."""
+    """A shared context for parsing; creating one takes 6 ms."""
     return ir.Context()
 
 
 @functools.cache
 def _help() -> dict[str, dict[str, list[str]]]:
-    """Choices by option by pass, as ``mlir-opt --help`` prints; the bindings have none.
+    """Choices by option by pass, from ``mlir-opt --help``; the bindings do not expose them.
 
-    It takes 0.1 s, so it is only for errors, and empty where the tool is missing.
+    It takes 0.1 s, so only error messages use it; empty if the tool is missing.
     """
     tool = Path(ir.__file__ or "").parent / "bin" / "mlir-opt"
     try:
@@ -234,7 +234,7 @@ def _help() -> dict[str, dict[str, list[str]]]:
 
 
 def _explain(name: str, problem: str, printed: str) -> str:
-    """One sentence from what MLIR's parser says and prints."""
+    """One sentence from the error and printed output of MLIR's parser."""
     if match := re.search(r"no such option (\S+)", problem):
         flags = _help().get(name, {})
         known = ", ".join(f"`{flag}`" for flag in flags) or "none"
@@ -243,13 +243,13 @@ def _explain(name: str, problem: str, printed: str) -> str:
     if match := re.search(r"restricted to '(\S+)' on .* run on '(\S+)'", problem):
         hint = f" Write `{match[1]}({name})`." if match[2] == "builtin.module" else ""
         return f"`{name}` runs on `{match[1]}`, not on `{match[2]}`.{hint}"
-    said = f"{problem}\n{printed}"
-    if match := re.search(r"'(\S+)' does not refer to a registered pass", said):
+    output = f"{problem}\n{printed}"
+    if match := re.search(r"'(\S+)' does not refer to a registered pass", output):
         hint = near_misses(match[1], known_passes())
         return f"`{name}`: unknown pass `{match[1]}` in its options.{hint}"
     if match := re.search(r"for the -*(\S+) option: (.*)", printed):
         return f"`{name}`: option `{match[1]}`: {_explain_value(name, *match.groups())}"
-    return f"`{name}`: {' '.join(said.split())}"
+    return f"`{name}`: {' '.join(output.split())}"
 
 
 def _explain_value(name: str, option: str, problem: str) -> str:
@@ -264,12 +264,12 @@ def _explain_value(name: str, option: str, problem: str) -> str:
 
 @contextmanager
 def _printed_errors() -> Generator[list[str]]:
-    """Keep what C++ prints to descriptor 2; MLIR explains bad values only there."""
+    """Capture what C++ prints to descriptor 2; MLIR explains bad values only there."""
     printed = [""]
     with _DESCRIPTOR, tempfile.TemporaryFile() as file:
         try:
             saved = os.dup(2)
-        except OSError:  # closed: nothing can be printed there
+        except OSError:  # it is closed
             yield printed
             return
         os.dup2(file.fileno(), 2)

@@ -1,4 +1,4 @@
-"""The file format of compiled models for CPUs, ``.rxm``: machine code and weights."""
+"""File format of compiled models for CPUs, ``.rxm``: object code and weights."""
 
 import io
 import os
@@ -11,20 +11,20 @@ import numpy as np
 
 from relax_mlir.runtime.container import (
     add_member,
-    opened,
+    archive_writer,
+    open_archive,
     read_constants,
     read_manifest,
     read_member,
     write_members,
-    writing,
 )
-from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.profile import KernelCall
 
 __all__ = [
     "Contents",
     "add_member",
-    "opened",
+    "open_archive",
     "pack",
     "read_archive",
     "read_member",
@@ -39,15 +39,15 @@ _OBJECTS = "objects/{}.o"
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         code: object files.
-        signature: fields of the signature, as JSON holds them.
-        machine: what the code is for.
+        signature: fields of the signature in JSON form.
+        machine: the target of the code.
         constants: the weights by key.
-        threads: how many may work on one call.
-        kernels: that ``main`` calls, in order.
+        threads: maximum number of threads per call.
+        kernels: kernel calls of ``main``, in order.
     """
 
     code: tuple[bytes, ...]
@@ -61,19 +61,19 @@ class Contents:
 def write_archive(
     target: str | os.PathLike[str] | BinaryIO, contents: Contents
 ) -> None:
-    """Write a file, whole or not at all; or to one that is open.
+    """Write a file atomically, or write to an open one.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
-    with writing(target) as archive:
+    with archive_writer(target) as archive:
         _write(archive, contents)
 
 
 def pack(contents: Contents) -> bytes:
-    """What :func:`write_archive` writes."""
+    """The bytes that :func:`write_archive` writes."""
     file = io.BytesIO()
-    with writing(file) as archive:
+    with archive_writer(file) as archive:
         _write(archive, contents)
     return file.getvalue()
 
@@ -92,20 +92,20 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Contents:
-    """Read a file and check that it is what was written.
+    """Read a file, with verification of its digest.
 
     Raises:
-        ModelError: there is no such file, it is damaged, or of another version.
+        ModelError: the file is missing, damaged, or of another version.
     """
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         return _contents(archive)
 
 
 def unpack(data: bytes) -> Contents:
-    """What :func:`pack` made.
+    """Inverse of :func:`pack`.
 
     Raises:
-        ValueError: it is damaged, or of another version.
+        ValueError: the data are damaged, or of another version.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return _contents(archive)

@@ -1,6 +1,6 @@
-"""What every compiled model is, whatever it runs on.
+"""Interface of compiled models on all devices.
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 import os
@@ -19,12 +19,13 @@ __all__ = ["CompiledModel"]
 
 
 class CompiledModel(ABC):
-    """A compiled model: call it with arrays.
+    """A compiled model; call it with arrays.
 
     Attributes:
-        signature: what it takes and returns.
-        threads: how many may work on one call.
-        source: the model for calls whose sizes broadcast otherwise than was assumed.
+        signature: of ``main``.
+        threads: maximum number of threads per call.
+        source: the ONNX model, to respecialise for calls that violate the assumed
+            broadcasting; None if not needed.
     """
 
     signature: Signature
@@ -43,25 +44,25 @@ class CompiledModel(ABC):
 
     @property
     def size_bytes(self) -> int | None:
-        """Of code and weights; None if some of the code is made when it runs."""
+        """Size of code and weights; None if subgraphs are JIT-compiled."""
         return None
 
     @abstractmethod
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The function ``main``, as code that is compiled to call it does.
+        """The function ``main`` by name, as compiled callers obtain it.
 
         Raises:
             KeyError: another name.
         """
 
     def __repr__(self) -> str:
-        """What it takes and returns."""
+        """The signature."""
         return f"<{type(self).__name__} {self.signature}>"
 
     @abstractmethod
     def __call__(
         self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
-    ) -> tuple[Any, ...]:  # Any: whatever has DLPack
+    ) -> tuple[Any, ...]:  # Any: DLPack arrays
         """Run the model.
 
         Args:
@@ -69,44 +70,44 @@ class CompiledModel(ABC):
             out: arrays to write the outputs to, instead of new ones.
 
         Returns:
-            The outputs: arrays of numpy; a sequence is a list of them.
+            The outputs as numpy arrays; a sequence is a list of arrays.
 
         Raises:
-            TypeError: a wrong number of inputs, name, element type or device.
-            ValueError: a wrong rank or size; the message names input and dimension.
+            TypeError: the number, name, element type or device of an input is wrong.
+            ValueError: a rank or size is wrong; the message names input and dimension.
         """
 
     @abstractmethod
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
-        """Run the model some times, and measure every kernel.
+        """Measure every kernel over several calls.
 
         Args:
             *arrays: inputs in order; or by name.
-            calls: how many are measured; one before them is not.
+            calls: number of measured calls, after one warm-up call.
 
         Raises:
-            TypeError, ValueError: as a call does; ``calls`` is no number of calls.
-            UnsupportedError: the model is compiled when it runs.
+            TypeError, ValueError: as for a call; or ``calls`` is not positive.
+            UnsupportedError: subgraphs of the model are JIT-compiled.
         """
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write code and weights to one file, whole or not at all.
+        """Write code and weights to one file, atomically.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
 
     def write_to(self, file: BinaryIO) -> None:
-        """Write what :meth:`save` writes to an open file, from its position on.
+        """Write the same data as :meth:`save` to an open file, at its position.
 
         Raises:
-            OSError: it cannot be written.
-            UnsupportedError: some of the code is made when the model runs.
+            OSError: the file cannot be written.
+            UnsupportedError: subgraphs of the model are JIT-compiled.
         """
         raise UnsupportedError(
-            "`main`: expected a model that is machine code as a whole to write to an open "
-            "file, got one that is compiled further when it runs"
+            "`main`: expected a model that is compiled ahead of time as a whole to write to "
+            "an open file, got one with JIT-compiled subgraphs"
         )
 
     def _in_order(
@@ -120,31 +121,31 @@ class CompiledModel(ABC):
     def _broadcast(
         self, arrays: Sequence[Any], out: Sequence[Any] | None, refusal: ValueError
     ) -> tuple[Any, ...]:
-        """Outputs for sizes that the code has refused, by the model's source if it has one.
+        """Respecialise the model for sizes that the code rejected, if its source is known.
 
         Raises:
-            ValueError: ``refusal``, where the sizes do not broadcast.
+            ValueError: ``refusal``, if the sizes do not broadcast.
         """
         if self.source is None or isinstance(refusal, IndexOutOfRangeError):
             raise refusal
-        made = self.source.results(arrays, refusal)
+        results = self.source.results(arrays, refusal)
         if out is None:
-            return tuple(made)
-        self.source.write(made, out)
+            return tuple(results)
+        self.source.write(results, out)
         return tuple(out)
 
     def _check_count(self, out: Sequence[Any]) -> None:
-        """Refuse arrays to write to that are not as many as the outputs."""
+        """Check the number of arrays in ``out``."""
         count = len(self.signature.outputs)
         if len(out) != count:
             raise TypeError(f"`main`: expected {count} arrays in `out`, got {len(out)}")
 
 
 def _wrong_names(expected: Sequence[str], got: Sequence[str]) -> str:
-    """What is wrong with the names of inputs, those left that did not come by position."""
+    """Error text for keyword inputs; ``expected`` are those not passed by position."""
     listed = ", ".join(f"`{name}`" for name in expected)
-    said = f"inputs {listed} by name" if expected else "no more inputs"
-    given = ", ".join(f"`{name}`" for name in sorted(got))
+    wanted = f"inputs {listed} by name" if expected else "no more inputs"
+    passed = ", ".join(f"`{name}`" for name in sorted(got))
     missing = [f"`{name}`" for name in expected if name not in got]
     rest = f"; {', '.join(missing)} missing" if missing else ""
-    return f"expected {said}, got {given}{rest}"
+    return f"expected {wanted}, got {passed}{rest}"

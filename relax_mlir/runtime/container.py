@@ -1,10 +1,9 @@
-"""What files of compiled models have in common: a zip archive, stored, not compressed.
+"""Container format of compiled models: an uncompressed zip archive with a JSON manifest.
 
-A manifest in JSON says what the rest is. Every member has zip's checksum. A SHA-256 over
-the manifest and the code stands in the manifest, because code that is not what was
-written would end the process, or worse.
+Every member has zip's CRC. The manifest holds a SHA-256 of itself and the code, since
+damaged code would crash the process, or worse.
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 import hashlib
@@ -18,21 +17,21 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from relax_mlir.files import whole_file
 from relax_mlir.runtime.elements import element_type
-from relax_mlir.runtime.model_file import ModelFile, damage_named
+from relax_mlir.runtime.model_file import ModelFile, damage_as_model_error
+from relax_mlir.support.files import atomic_file
 
 __all__ = [
     "add_member",
-    "opened",
+    "archive_writer",
+    "open_archive",
     "read_constants",
     "read_manifest",
     "read_member",
     "write_members",
-    "writing",
 ]
 
-_DATE = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
+_DATE = (1980, 1, 1, 0, 0, 0)  # constant, for reproducible files
 
 _Json = Mapping[str, Any]  # Any: JSON
 
@@ -44,11 +43,11 @@ def write_members(
     code: Mapping[str, bytes],
     constants: Mapping[str, np.ndarray],
 ) -> None:
-    """Write the manifest under a name, code by the names of its members, and weights."""
+    """Write the manifest, code by member name, and weights."""
     shapes = {k: [a.dtype.name, list(a.shape)] for k, a in constants.items()}
-    whole = json.loads(json.dumps({**manifest, "constants": shapes}))
-    whole["digest"] = _digest(whole, code.values())
-    add_member(archive, name, json.dumps(whole).encode())
+    complete = json.loads(json.dumps({**manifest, "constants": shapes}))
+    complete["digest"] = _digest(complete, code.values())
+    add_member(archive, name, json.dumps(complete).encode())
     for member, data in code.items():
         add_member(archive, member, data)
     for number, array in enumerate(constants.values()):
@@ -59,15 +58,15 @@ def write_members(
 def read_manifest(
     archive: zipfile.ZipFile, name: str, version: int, members: str
 ) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-    """The manifest, and the code.
+    """Read the manifest and the code.
 
     Args:
-        version: of the format.
-        members: names of the members with code, where ``{}`` is their number; the manifest
-            tells as ``objects`` how many there are.
+        version: expected version of the format.
+        members: names of the members with code, a format string of their index; their
+            number is the manifest's ``objects``.
 
     Raises:
-        ValueError: it is damaged, or of another version.
+        ValueError: the archive is damaged, or of another version.
     """
     manifest = json.loads(read_member(archive, name))
     if manifest["format"] != version:
@@ -79,15 +78,15 @@ def read_manifest(
         for number in range(manifest["objects"])
     )
     if manifest.pop("digest") != _digest(manifest, code):
-        raise ValueError("the code is not what was written")
+        raise ValueError("the digest of the code does not match")
     return manifest, code
 
 
 def read_constants(archive: zipfile.ZipFile, manifest: _Json) -> dict[str, np.ndarray]:
-    """The weights by key.
+    """Read the weights by key.
 
     Raises:
-        ValueError: one is damaged.
+        ValueError: a member is damaged.
     """
     return {
         key: _array(archive, f"constants/{number}", kind, shape)
@@ -96,20 +95,22 @@ def read_constants(archive: zipfile.ZipFile, manifest: _Json) -> dict[str, np.nd
 
 
 def add_member(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
-    """Add a member without a copy of its bytes."""
+    """Add a member without copying its bytes."""
     info = zipfile.ZipInfo(name, _DATE)
-    info.file_size = len(data)  # tells whether it needs 64-bit sizes
+    info.file_size = len(data)  # decides on zip64
     with archive.open(info, "w") as member:
         member.write(data)
 
 
 @contextmanager
-def writing(target: str | os.PathLike[str] | BinaryIO) -> Iterator[zipfile.ZipFile]:
-    """An archive to write: to a path, whole or not at all; or to a file that is open.
+def archive_writer(
+    target: str | os.PathLike[str] | BinaryIO,
+) -> Iterator[zipfile.ZipFile]:
+    """An archive for writing: to a path, atomically, or to an open file.
 
     Raises:
-        OSError: it cannot be written.
-        TypeError: it is neither.
+        OSError: the file cannot be written.
+        TypeError: the target is neither.
     """
     if not isinstance(target, (str, os.PathLike)) and not hasattr(target, "write"):
         kind = type(target).__name__
@@ -117,29 +118,28 @@ def writing(target: str | os.PathLike[str] | BinaryIO) -> Iterator[zipfile.ZipFi
     with ExitStack() as stack:
         if isinstance(target, (str, os.PathLike)):
             target = stack.enter_context(
-                stack.enter_context(whole_file(target)).open("wb")
+                stack.enter_context(atomic_file(target)).open("wb")
             )
         yield stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
-    """An archive to read from: of an open file, or of one that has to be trusted first.
+def open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """An archive for reading, of an open file, or of a path after the trust check.
 
     Raises:
-        ModelError: there is no such file, it is not trusted
-            (:meth:`~relax_mlir.runtime.model_file.ModelFile.open`), or what is read from it
-            is damaged.
+        ModelError: the file is missing, not trusted
+            (:meth:`~relax_mlir.runtime.model_file.ModelFile.open`), or damaged.
     """
     with ExitStack() as stack:
         if not isinstance(path, ModelFile):
             path = stack.enter_context(ModelFile.open(path))
-        stack.enter_context(damage_named(str(path)))
+        stack.enter_context(damage_as_model_error(str(path)))
         yield stack.enter_context(zipfile.ZipFile(path.file))
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of a member, not more than the file can hold."""
+    """The bytes of a member, with validation of its declared size."""
     try:
         info = archive.getinfo(name)
     except KeyError:
@@ -150,16 +150,16 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
         raise ValueError(f"`{name}` is larger than the file")
     data = archive.read(info)
     if len(data) != info.file_size:
-        raise ValueError(f"`{name}` is cut off")
+        raise ValueError(f"`{name}` is truncated")
     return data
 
 
 def _size(archive: zipfile.ZipFile) -> int:
     file = archive.fp
     assert file is not None
-    place = file.tell()
+    position = file.tell()
     size = file.seek(0, os.SEEK_END)
-    file.seek(place)
+    file.seek(position)
     return size
 
 
@@ -181,7 +181,7 @@ def _array(
 
 
 def _digest(manifest: _Json, code: Iterable[bytes]) -> str:
-    """Over everything in the manifest, the digest apart, and the code."""
+    """SHA-256 of the manifest without its digest, and of the code."""
     digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
     for data in code:
         digest.update(len(data).to_bytes(8, "little"))

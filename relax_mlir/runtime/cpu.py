@@ -1,8 +1,8 @@
-"""The native runtime: loading it, and wrapping compiled programs into functions.
+"""Bindings of the native runtime: loads the library, and wraps compiled programs.
 
-The library (``native/``, C++17) checks and prepares arguments, allocates outputs and
-arenas, runs kernels on a pool of threads, and holds the functions that compiled code
-calls by name, such as ``relax_mlir.topk``.
+The library (``native/``, C++17) validates and converts arguments, allocates outputs and
+arenas, runs kernels on a thread pool, and registers the functions that compiled code calls
+by name, such as ``relax_mlir.topk``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
     "library_path",
     "load_library",
     "make_executable",
-    "request_tiles",
+    "request_amx_tiles",
     "set_max_threads",
     "tensor_of",
 ]
@@ -53,21 +53,21 @@ __all__ = [
 _THREADS_LIMIT = 1024
 
 Parameter = tuple[str, str, Sequence[int]]
-"""Name, element type (``float32``, ``bfloat16``, ``bool``, ...) and the dimensions: a
-kind and a value for each, one after the other."""
+"""Name, element type (``float32``, ``bfloat16``, ``bool``, ...) and dimensions, flattened
+as alternating kinds and values."""
 
 
 def library_path() -> str:
-    """Where the native runtime is, for engines that load it themselves."""
+    """Path of the native runtime, for engines that load it themselves."""
     return str(Path(__file__).with_name("librelax_mlir_rt.so"))
 
 
 @functools.cache
 def load_library() -> ctypes.CDLL:
-    """The native runtime, loaded so that compiled code sees its symbols.
+    """Load the native runtime with its symbols visible to compiled code.
 
     Raises:
-        ImportError: It has not been built, or does not fit this tvm-ffi.
+        ImportError: the library is not built, or is incompatible with this tvm-ffi.
     """
     path = Path(__file__).with_name("librelax_mlir_rt.so")
     if not path.exists():
@@ -76,7 +76,7 @@ def load_library() -> ctypes.CDLL:
             "the source tree, or install a wheel of relax_mlir.",
             name=__name__,
         )
-    tvm_ffi.register_error(IndexOutOfRangeError)  # which it throws by this name
+    tvm_ffi.register_error(IndexOutOfRangeError)  # the library throws it by name
     try:
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
@@ -91,24 +91,24 @@ def load_library() -> ctypes.CDLL:
 
 
 def cpu_count() -> int:
-    """The processors that this process may use: its affinity and its cgroup's quota."""
+    """Number of CPUs available to this process, by its affinity and its cgroup's quota."""
     return load_library().relax_rt2_cpu_count()
 
 
-def request_tiles() -> bool:
-    """Ask the system for leave to use the registers of AMX; whether it is given.
+def request_amx_tiles() -> bool:
+    """Request permission from Linux to use AMX tile registers; returns whether granted.
 
-    It is given to the process for good, so that asking again changes nothing.
+    The permission is per process and permanent; further calls have no effect.
     """
     return bool(load_library().relax_rt2_request_tiles())
 
 
 def check_threads(count: int, what: str = "threads") -> int:
-    """A number of threads.
+    """Validate a number of threads.
 
     Raises:
-        TypeError: it is no integer.
-        ValueError: it is too small, or too large.
+        TypeError: the number is not an integer.
+        ValueError: the number is out of range.
     """
     number = operator.index(count)
     if not 1 <= number <= _THREADS_LIMIT:
@@ -117,29 +117,28 @@ def check_threads(count: int, what: str = "threads") -> int:
 
 
 def get_max_threads() -> int:
-    """How many threads this package keeps busy at once in this process, all calls together.
+    """Maximum number of busy threads of this package in the process, over all calls.
 
-    Unless it was set, the processors that the process may use: its affinity and its cgroup's
-    quota, as they were when it was first asked for.
+    Defaults to :func:`cpu_count`, as of the first use.
     """
     return load_library().relax_rt2_max_threads()
 
 
 def set_max_threads(count: int | None) -> None:
-    """Set how many threads this package keeps busy at once, all calls together.
+    """Set the maximum number of busy threads of this package, over all calls.
 
-    Whoever calls a model works on it, however many callers there are; other threads join
-    only as far as ``count`` allows. The ``threads`` of a model limit one call, this limits
-    the process; kernels that are running finish as they began.
+    Calling threads always take part; workers of the thread pool join up to the limit. A
+    model's ``threads`` limits one call, this limits the process. Running kernels are not
+    affected.
 
     Args:
-        count: may be more than there are processors; None for as many as there are now.
+        count: may exceed the number of CPUs; None for the current :func:`cpu_count`.
 
     Raises:
-        ValueError: it is not a number of threads.
+        ValueError: the number is out of range.
     """
-    chosen = 0 if count is None else check_threads(count, "max_threads")
-    load_library().relax_rt2_set_max_threads(chosen)
+    limit = 0 if count is None else check_threads(count, "max_threads")
+    load_library().relax_rt2_set_max_threads(limit)
 
 
 def make_executable(
@@ -157,41 +156,41 @@ def make_executable(
     keep_alive: object,
     profile: int = 0,
 ) -> tvm_ffi.Function:
-    """Wrap a compiled program into a function of tensors.
+    """Wrap a compiled program as a function of tensors.
 
-    The function takes the inputs and returns an array of new outputs, or takes the
-    inputs and the outputs, and returns the outputs. It releases the GIL, and threads may
-    call it at once. It raises ``TypeError`` (a count, a type, a device) and
-    ``ValueError`` (a rank, a size) that name the argument and the dimension.
+    The function takes the inputs and returns an array of new outputs, or takes inputs and
+    outputs, and returns the outputs. It releases the GIL, and allows concurrent calls. It
+    raises ``TypeError`` (number, type, device) and ``ValueError`` (rank, size) that name
+    the argument and the dimension.
 
-    Inputs of any strides and alignment are taken, by a copy where the program cannot
-    read them; so are outputs, and outputs that share memory with inputs.
+    Inputs may have any strides and alignment, and are copied if the program cannot read
+    them in place; so are outputs, and outputs that alias inputs.
 
     Args:
-        main: Address of ``int32_t main(void** buffers, const int64_t* sizes, void*
-            arena, void* context)``; the buffers are the inputs, the outputs and the
-            constants. A nonzero result means that it raised an error in tvm-ffi.
-        shapes: Address of ``void shapes(int64_t* sizes)``, which fills the sizes after
-            the symbols; 0 if there is none.
-        name: Of the program, for errors.
-        inputs: Parameters.
-        outputs: Parameters.
-        sizes: Names of the symbols, then of the derived sizes.
-        binders: For each symbol four numbers: the input and the dimension that is
+        main: address of ``int32_t main(void** buffers, const int64_t* sizes, void*
+            arena, void* context)``; the buffers are inputs, outputs and constants. A
+            nonzero result means that an error is raised in tvm-ffi.
+        shapes: address of ``void shapes(int64_t* sizes)``, which computes the derived
+            sizes after the symbols; 0 if there are none.
+        name: of the program, for errors.
+        inputs: parameters.
+        outputs: parameters.
+        sizes: names of the symbols, then of the derived sizes.
+        binders: per symbol four numbers: input and dimension with the size
             factor * symbol + offset, the factor and the offset.
-        checks: For each relation that must hold five numbers: kind and value of a
-            size, ``EQUAL`` or ``AT_LEAST``, kind and value of another size.
-        arena: The size of the program's scratch memory, in bytes.
-        constants: Addresses, in the order of the buffers.
-        threads: How many may work on one call, the caller included, as far as
-            :func:`get_max_threads` and other callers allow.
-        keep_alive: What owns the code and the constants; lives as long as the function.
-        profile: Address of a ``relax_rt2_profile`` of :mod:`relax_mlir.runtime.profile`,
-            in which a call notes how long its kernels took; 0 if nobody wants to know. A
-            function with one is called by one thread at a time.
+        checks: per constraint five numbers: kind and value of a size, ``EQUAL`` or
+            ``AT_LEAST``, kind and value of another size.
+        arena: size of the arena in bytes.
+        constants: addresses, in the order of the buffers.
+        threads: maximum number of threads per call, including the caller, subject to
+            :func:`get_max_threads`.
+        keep_alive: owner of the code and the constants, kept alive by the function.
+        profile: address of a ``relax_rt2_profile`` of :mod:`relax_mlir.runtime.profile`,
+            which receives the durations of kernels; 0 for none. A function with a profile
+            does not allow concurrent calls.
 
     Raises:
-        ValueError: A size is of no known kind, or a symbol is bound by no input.
+        ValueError: the kind of a size is unknown, or no input binds a symbol.
     """
     function = _global("make_executable")(
         main,
@@ -208,19 +207,19 @@ def make_executable(
         _Owner(keep_alive),
         profile,
     )
-    function.release_gil = True  # the default, but for an environment variable
+    function.release_gil = True  # overrides tvm-ffi's environment variable
     return function
 
 
 def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
-    """A tensor on the memory of an array, which it keeps alive.
+    """A tensor that shares the memory of an array, and keeps it alive.
 
-    Takes what DLPack refuses: read-only arrays, and the types of ml_dtypes. The memory
-    is shared, except of views with a stride that is not a multiple of the element size.
+    Supports arrays that DLPack rejects: read-only ones, and ml_dtypes. Views whose strides
+    are not multiples of the element size are copied.
 
     Raises:
-        TypeError: The elements are not in the byte order of this machine.
-        ValueError: The elements are not numbers.
+        TypeError: the elements are not in native byte order.
+        ValueError: the elements are not numbers.
     """
     if not array.dtype.isnative:
         order = f"expected elements in native byte order, got `{array.dtype.str}`"
@@ -235,9 +234,9 @@ def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
 
 
 def array_of(tensor: Any) -> np.ndarray:  # Any: a tensor of tvm-ffi, or with DLPack
-    """An array on the memory of a CPU tensor, which it keeps alive.
+    """An array that shares the memory of a CPU tensor, and keeps it alive.
 
-    A call with tensors of another library gives such tensors; they are taken as well.
+    Tensors of other libraries are accepted, too: calls with such inputs return them.
     """
     if not isinstance(tensor, tvm_ffi.Tensor):
         tensor = tvm_ffi.from_dlpack(tensor)
@@ -248,7 +247,7 @@ def array_of(tensor: Any) -> np.ndarray:  # Any: a tensor of tvm-ffi, or with DL
     if narrow is None:
         return np.from_dlpack(tensor)
     dtype = np.dtype(narrow)
-    # numpy imports no such type: let it see the bits.
+    # numpy cannot import ml_dtypes by DLPack, so their bits are imported.
     bits = f"uint{8 * dtype.itemsize}"
     address, shape, strides = tensor.data_ptr(), tensor.shape, tensor.strides
     return np.from_dlpack(_tensor(address, shape, strides, bits, tensor)).view(dtype)
@@ -262,13 +261,13 @@ def _tensor(
     owner: object,
 ) -> tvm_ffi.Tensor:
     """A tensor on memory of ``owner``; strides in elements."""
-    make = _global("tensor_from_memory")
-    return make(address, shape, strides, dtype, _Owner(owner))
+    create = _global("tensor_from_memory")
+    return create(address, shape, strides, dtype, _Owner(owner))
 
 
 @dataclass(frozen=True)
 class _Owner:
-    """A Python object that crosses tvm-ffi as it is, whatever it may convert to."""
+    """An opaque Python object for tvm-ffi, which would convert the value itself."""
 
     value: object
 

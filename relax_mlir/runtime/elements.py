@@ -1,6 +1,6 @@
-"""Element types of arrays by name, on machines that may lack ml_dtypes.
+"""Element types by name, with or without ml_dtypes.
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 import re
@@ -11,7 +11,7 @@ import numpy as np
 
 try:
     import ml_dtypes
-except ImportError:  # a machine that only runs models may have numpy alone
+except ImportError:  # machines that only run models may lack it
     ml_dtypes = None
 
 __all__ = [
@@ -40,7 +40,7 @@ _PLAIN = frozenset(
 )
 _OTHER = re.compile(r"u?int[24]|bfloat16|float([468])_[a-z0-9]+")
 
-# DLPack's numbers of kinds of elements.
+# DLDataTypeCode by name.
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 _CODES |= {
     f"float8_{kind}": 7 + number
@@ -62,10 +62,10 @@ _NAMES = {code: name for name, code in _CODES.items()}
 
 @lru_cache(maxsize=64)
 def element_type(name: str) -> np.dtype:
-    """The numpy type of elements called ``name``; without ml_dtypes, of the same bytes.
+    """The numpy type of an element type; without ml_dtypes, an integer of the same size.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the name is unknown.
     """
     if name in _PLAIN:
         return np.dtype(name)
@@ -73,27 +73,27 @@ def element_type(name: str) -> np.dtype:
         raise ValueError(f"unknown element type `{name}`")
     if ml_dtypes is None:
         return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
-    found = getattr(ml_dtypes, name, None)
-    if found is None:
+    narrow = getattr(ml_dtypes, name, None)
+    if narrow is None:
         raise ValueError(f"unknown element type `{name}`")
-    return np.dtype(found)
+    return np.dtype(narrow)
 
 
 def dlpack_type(name: str) -> tuple[int, int]:
     """DLPack's code and bits of an element type.
 
     Raises:
-        BufferError: DLPack does not know it.
+        BufferError: DLPack does not have the type.
     """
     kind = name if name in _CODES else name.rstrip("0123456789")
-    # There, numbers of less than a byte are packed; here each has a byte of its own.
+    # DLPack packs sub-byte types; here each element has a byte.
     if kind not in _CODES or name.endswith(("int2", "int4")):
-        raise BufferError(f"element type `{name}` has no number in DLPack")
+        raise BufferError(f"element type `{name}` is not in DLPack")
     return _CODES[kind], 8 * element_type(name).itemsize
 
 
 def element_name(code: int, bits: int) -> str:
-    """The name of DLPack's element type; a description of one that has none here."""
+    """The name of a DLPack element type; a description for unknown ones."""
     kind = _NAMES.get(code, f"type {code} of ")
     return kind if kind == "bool" or "_" in kind else f"{kind}{bits}"
 
@@ -101,7 +101,7 @@ def element_name(code: int, bits: int) -> str:
 def random_elements(
     rng: np.random.Generator, shape: Sequence[int], name: str
 ) -> np.ndarray:
-    """Normal floats, or integers that are 0 or 1: indices of anything.
+    """Normally distributed floats, or integers 0 and 1, which are valid as indices.
 
     Raises:
         ValueError: the type needs ml_dtypes.
@@ -115,11 +115,13 @@ def random_elements(
     if name != "bfloat16":
         raise ValueError(f"element type `{name}` needs the package ml_dtypes")
     bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)  # to nearest
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(
+        np.uint16
+    )  # rounds to nearest even
 
 
 def as_floats(array: np.ndarray, name: str) -> np.ndarray:
-    """Elements as numbers that numpy computes with, where ml_dtypes is not there."""
+    """Elements converted to a native float type of numpy, with or without ml_dtypes."""
     if name == "bfloat16" and array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""A compiled model: its machine code, its weights, and what it takes and returns."""
+"""Executables for CPUs: object code, weights and signature of a compiled model."""
 
 import os
 import time
@@ -10,14 +10,20 @@ from typing import Any, BinaryIO
 import numpy as np
 import tvm_ffi
 
+from relax_mlir.codegen import object_code
 from relax_mlir.errors import CompileError, OutOfMemoryError, UnknownNameError
-from relax_mlir.runtime import cpu, guard, objects, registry
-from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
+from relax_mlir.runtime import cpu, guard, registry
+from relax_mlir.runtime.archive import (
+    Contents,
+    open_archive,
+    read_archive,
+    write_archive,
+)
 from relax_mlir.runtime.compiled_model import CompiledModel
-from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
-from relax_mlir.runtime.process_exit import begin_call, counted, end_call
+from relax_mlir.runtime.process_exit import awaited_at_exit, begin_call, end_call
 from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.runtime.signing import KeySource
@@ -34,24 +40,22 @@ __all__ = [
 
 
 class Executable(CompiledModel):
-    """A compiled model that is all machine code; call it with arrays.
+    """A model that is compiled ahead of time as a whole; call it with arrays.
 
-    Any numpy or DLPack array goes in; a tuple of numpy arrays comes out. Threads may
-    call one executable at once.
-
-    Code for another machine can be saved, but not called.
+    Takes numpy or DLPack arrays, and returns a tuple of numpy arrays. Concurrent calls are
+    allowed. Code for another machine can be saved, but not called.
 
     Args:
         code: object files that define ``main`` and ``main_shapes``.
-        signature: what it takes and returns.
+        signature: of ``main``.
         constants: the weights by key.
-        machine: what the code is for.
-        threads: how many may work on one call.
-        kernels: that ``main`` calls, in order.
+        machine: the target of the code.
+        threads: maximum number of threads per call.
+        kernels: kernel calls of ``main``, in order.
 
     Raises:
-        CompileError: the code cannot be loaded, or a weight is not there.
-        ValueError: ``threads`` is not a number of threads.
+        CompileError: the code cannot be loaded, or a weight is missing.
+        ValueError: ``threads`` is out of range.
     """
 
     def __init__(
@@ -69,20 +73,20 @@ class Executable(CompiledModel):
         self.signature = signature
         self.machine = machine
         self.kernels = tuple(kernels)
-        self.constants = _needed(constants, signature.constants)
+        self.constants = _select_constants(constants, signature.constants)
         self._obstacle = machine.obstacle()
         self._function = self._refuse
         if self._obstacle is None:
-            self._loaded = objects.load_objects(self.code, ["main", "main_shapes"])
-            self._function = self._made(None)
+            self._loaded = object_code.load_objects(self.code, ["main", "main_shapes"])
+            self._function = self._wrapped(None)
 
     @property
     def size_bytes(self) -> int:
-        """Of code and weights."""
+        """Size of code and weights."""
         weights = sum(array.nbytes for array in self.constants.values())
         return weights + sum(map(len, self.code))
 
-    def _made(self, recorder: Recorder | None) -> tvm_ffi.Function:
+    def _wrapped(self, recorder: Recorder | None) -> tvm_ffi.Function:
         library, address = self._loaded
         return make_function(
             self.signature, self.constants, address, self.threads, library, recorder
@@ -92,7 +96,7 @@ class Executable(CompiledModel):
         raise CompileError(f"`main`: {self._obstacle}")
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The tvm-ffi function ``main``: tensors in, an array of tensors out.
+        """The tvm-ffi function ``main``, from tensors to an array of tensors.
 
         Raises:
             KeyError: another name.
@@ -103,7 +107,7 @@ class Executable(CompiledModel):
 
     def __call__(
         self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
-    ) -> tuple[np.ndarray, ...]:  # Any: whatever has DLPack
+    ) -> tuple[np.ndarray, ...]:  # Any: DLPack arrays
         if named:
             arrays = self._in_order(arrays, named)
         thread = begin_call()
@@ -125,17 +129,17 @@ class Executable(CompiledModel):
     def _call(self, arguments: Sequence[Any]) -> Any:  # Any: an array of tensors
         try:
             return self._function(*arguments)
-        except BufferError:  # what DLPack does not know, such as strides in bytes
-            if all(map(_crosses, arguments)):
-                raise  # of a signal handler, while the code ran
+        except BufferError:  # unsupported by DLPack, such as strides in bytes
+            if all(map(_is_importable, arguments)):
+                raise  # raised by a signal handler while the code ran
             return self._function(*map(_through_numpy, arguments))
         except ValueError as error:
             raise registry.with_near_misses(error) from None
         except RuntimeError as error:
-            raise guard.located(error, self.kernels) from None
+            raise guard.with_kernel_name(error, self.kernels) from None
 
     def _write(self, arguments: Sequence[Any], out: Sequence[Any]) -> None:
-        """Call, and let the outputs be written to ``out``."""
+        """Call the function with outputs in ``out``."""
         parameters = self.signature.outputs
         self._check_count(out)
         if all(map(_is_plain, out)):
@@ -143,15 +147,15 @@ class Executable(CompiledModel):
                 self._function(*arguments, *out)
                 return
             except BufferError:
-                if all(map(_crosses, (*arguments, *out))):
-                    raise  # of a signal handler, while the code ran
+                if all(map(_is_importable, (*arguments, *out))):
+                    raise  # raised by a signal handler while the code ran
         checked = [
             _as_output(a, f"`main`: output {n} `{p.name}`")
             for n, (a, p) in enumerate(zip(out, parameters, strict=True))
         ]
         self._function(*map(_through_numpy, arguments), *checked)
 
-    @counted
+    @awaited_at_exit
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
         if calls < 1:
             raise ValueError(f"calls: expected 1 or more, got {calls}")
@@ -161,9 +165,9 @@ class Executable(CompiledModel):
             arrays = self._in_order(arrays, named)
         arguments = [_through_numpy(as_tensor(a)) for a in arrays]
         recorder = Recorder(len(self.kernels))
-        function = self._made(recorder)
+        function = self._wrapped(recorder)
         try:
-            function(*arguments)  # takes memory and starts threads
+            function(*arguments)  # warm-up: allocates memory and starts threads
             measured = [_measure(function, arguments, recorder) for _ in range(calls)]
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
@@ -179,7 +183,7 @@ class Executable(CompiledModel):
         write_archive(file, self.contents())
 
     def contents(self) -> Contents:
-        """What a file of it holds."""
+        """The contents of its file."""
         return Contents(
             self.code,
             asdict(self.signature),
@@ -193,15 +197,15 @@ class Executable(CompiledModel):
     def of_contents(
         contents: Contents, where: str, threads: int | None = None
     ) -> "Executable":
-        """What a file holds.
+        """The executable of a file's contents.
 
         Raises:
-            CompileError: its code is for another machine, or cannot be loaded.
+            CompileError: the code is for another machine, or cannot be loaded.
         """
         obstacle = contents.machine.obstacle()
         if obstacle is not None:
             raise CompileError(f"{where}: {obstacle}")
-        made = Executable(
+        executable = Executable(
             contents.code,
             Signature.from_fields(contents.signature),
             contents.constants,
@@ -209,21 +213,21 @@ class Executable(CompiledModel):
             threads=contents.threads if threads is None else threads,
             kernels=contents.kernels,
         )
-        made.source = SourceModel.of_constants(contents.constants)
-        return made
+        executable.source = SourceModel.of_constants(contents.constants)
+        return executable
 
 
 def _measure(
     function: tvm_ffi.Function, arguments: Sequence[Any], recorder: Recorder
 ) -> tuple[np.ndarray, int]:
-    """Call it: how long every kernel took, and all of it, in nanoseconds."""
+    """Durations of every kernel, and of the whole call, in nanoseconds."""
     start_ns = time.perf_counter_ns()
     function(*arguments)
     total_ns = time.perf_counter_ns() - start_ns
     return recorder.durations_ns(), total_ns
 
 
-def _needed(
+def _select_constants(
     constants: Mapping[str, np.ndarray], keys: Sequence[str]
 ) -> dict[str, np.ndarray]:
     missing = [f"`{key}`" for key in keys if key not in constants]
@@ -241,7 +245,7 @@ def make_function(
     library: object,
     recorder: Recorder | None = None,
 ) -> tvm_ffi.Function:
-    """The function of tensors around loaded code; ``recorder`` gets its durations."""
+    """Wrap loaded code as a function of tensors; ``recorder`` receives its durations."""
     arrays = [constants[k] for k in signature.constants]
     return cpu.make_executable(
         address["main"],
@@ -260,8 +264,8 @@ def make_function(
     )
 
 
-def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
-    """What the native runtime takes: DLPack arrays as they are, others through numpy."""
+def as_tensor(array: Any) -> Any:  # Any: DLPack arrays
+    """An argument for the native runtime: DLPack arrays unchanged, others by numpy."""
     if isinstance(array, NDArray):
         array = as_numpy(array)
     if _is_plain(array):
@@ -272,12 +276,12 @@ def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
 
 
 def _is_native(error: Exception) -> bool:
-    """Whether the native runtime raised it, and not a signal handler of the program."""
+    """Whether the native runtime raised an error, rather than a signal handler."""
     return hasattr(error, "__tvm_ffi_error__")
 
 
-def _crosses(array: Any) -> bool:  # Any: whatever has DLPack
-    """Whether DLPack knows an array as it is."""
+def _is_importable(array: Any) -> bool:  # Any: DLPack arrays
+    """Whether DLPack can exchange an array without conversion."""
     try:
         tvm_ffi.from_dlpack(array)
     except BufferError:
@@ -285,27 +289,28 @@ def _crosses(array: Any) -> bool:  # Any: whatever has DLPack
     return True
 
 
-# Of numpy's own types; `kind` takes some of ml_dtypes' for floats of numpy.
+# Type characters of numpy's own types; `kind` is ambiguous for some of ml_dtypes.
 _PLAIN = frozenset("?bBhHiIlLqQefd")
 
 
 def _is_plain(array: object) -> bool:
-    """Whether it is an array that most likely crosses DLPack as it is."""
+    """Whether an object is an array that DLPack very likely exchanges."""
     is_array = isinstance(array, np.ndarray)
     return is_array and array.flags.writeable and array.dtype.char in _PLAIN
 
 
-def _through_numpy(array: Any) -> Any:  # Any: whatever has DLPack
-    found = as_numpy(array) if isinstance(array, NDArray) else array
-    return cpu.tensor_of(found) if isinstance(found, np.ndarray) else found
+def _through_numpy(array: Any) -> Any:  # Any: DLPack arrays
+    if isinstance(array, NDArray):
+        array = as_numpy(array)
+    return cpu.tensor_of(array) if isinstance(array, np.ndarray) else array
 
 
-def _as_output(array: Any, where: str) -> Any:  # Any: whatever has DLPack
-    """What the native runtime writes to: the memory itself, never a copy.
+def _as_output(array: Any, where: str) -> Any:  # Any: DLPack arrays
+    """An output argument for the native runtime, which shares memory with the array.
 
     Raises:
-        TypeError: it is no array.
-        ValueError: it cannot be written to.
+        TypeError: the argument is not an array.
+        ValueError: the array is not writable, or has unaligned strides.
     """
     if not isinstance(array, np.ndarray):
         if hasattr(array, "__dlpack__"):
@@ -315,19 +320,19 @@ def _as_output(array: Any, where: str) -> Any:  # Any: whatever has DLPack
         raise ValueError(f"{where}: expected an array to write to, got a read-only one")
     if any(stride % array.itemsize for stride in array.strides):
         raise ValueError(
-            f"{where}: expected strides of whole elements, got {array.strides} bytes"
+            f"{where}: expected strides that are multiples of the element size, got {array.strides} bytes"
         )
     return cpu.tensor_of(array)
 
 
-# Modules that read files of other kinds, by the name of a member that only they have.
+# Loaders of other file formats, by the name of their manifest.
 _LOADERS = {
     "cuda.json": "relax_mlir.runtime.cuda.loading",
-    "vm.json": "relax_mlir.relax.vm.archive",
+    "vm.json": "relax_mlir.compiler.host.archive",
 }
 
 
-@counted
+@awaited_at_exit
 def load(
     path: str | os.PathLike[str],
     *,
@@ -335,43 +340,42 @@ def load(
     trust: str | None = None,
     public_key: KeySource | None = None,
 ) -> Any:
-    """Read what :meth:`Executable.save` wrote, or ``export_library``.
+    """Load a file that :meth:`Executable.save` or ``export_library`` wrote.
 
-    A file of a compiled model is a program: loading it may run code that it holds, and
-    calling the model does, with all that this process may do. Its checksums tell damage,
-    not forgery. So load only files whose maker you trust: of your own, or signed with a key
-    of somebody you trust (``relax-mlir sign``). ``relax-mlir inspect`` shows what is in a
-    file without running any of it.
+    A compiled model is a program: loading it may run code of the file, and calling it does,
+    with the rights of this process. Checksums detect damage, not forgery. Load only files
+    from a trusted source: your own, or signed with a trusted key (``relax-mlir sign``).
+    ``relax-mlir inspect`` shows the contents of a file without running any of it.
 
     Args:
         path: of the file.
-        threads: how many may work on one call; as many as when it was written. Models
-            for GPUs have none.
+        threads: maximum number of threads per call; by default the saved value. Ignored
+            for GPUs.
         trust: ``any`` loads any file; ``signed`` only one that is signed with
-            ``public_key``. By default as the environment variable ``RELAX_MLIR_TRUST``
-            says, else ``any``.
-        public_key: the Ed25519 key that has to have signed the file, whatever ``trust``
-            is: the path of a PEM file, or its bytes. By default, if only signed files are
-            trusted, the file that ``RELAX_MLIR_PUBLIC_KEY`` names. Needs ``pip install
-            relax_mlir[sign]``.
+            ``public_key``. Defaults to the environment variable ``RELAX_MLIR_TRUST``,
+            else ``any``.
+        public_key: the Ed25519 key that must have signed the file, regardless of
+            ``trust``: the path of a PEM file, or its bytes. If only signed files are
+            trusted, it defaults to the file in ``RELAX_MLIR_PUBLIC_KEY``. Needs ``pip
+            install relax_mlir[sign]``.
 
     Returns:
-        What was written.
+        The saved object.
 
     Raises:
         ModelError: the file is damaged, or of another version.
-        SignatureError: it is not signed with the key, or was changed since; or there is no
-            key, or ``cryptography`` is missing.
-        CompileError: its code is for another machine, or cannot be loaded.
-        ValueError: ``trust`` is something else.
+        SignatureError: the file is not signed with the key, or was changed since; or there
+            is no key, or ``cryptography`` is missing.
+        CompileError: the code is for another machine, or cannot be loaded.
+        ValueError: ``trust`` has another value.
     """
     with ModelFile.open(path, trust, public_key) as file:
         return load_file(file, threads)
 
 
 def load_file(file: ModelFile, threads: int | None = None) -> Any:
-    """Read a file that is open, and trusted by whoever opened it; see :func:`load`."""
-    with opened(file) as archive:
+    """Load an open file, which the caller has checked for trust; see :func:`load`."""
+    with open_archive(file) as archive:
         members = archive.namelist()
     for member, module in _LOADERS.items():
         if member in members:

@@ -1,8 +1,8 @@
-"""Guarded execution: what kernels that run between guard pages do wrong.
+"""Guarded execution: detects out-of-bounds accesses of kernels by guard pages.
 
-Models that are compiled with ``RELAX_MLIR_GUARD=1`` in the environment run every kernel
-between pages without access (``native/guard.h``). This is for tests: a call copies all
-buffers of every kernel, twice.
+Models that are compiled with ``RELAX_MLIR_GUARD=1`` in the environment run every kernel on
+buffers between inaccessible pages (``native/guard.h``). For tests only: a call copies all
+buffers of every kernel twice.
 """
 
 import os
@@ -16,28 +16,28 @@ from relax_mlir.errors import OutOfBoundsError
 from relax_mlir.runtime.cpu import load_library
 from relax_mlir.runtime.profile import KernelCall
 
-__all__ = ["MaskedAccess", "is_requested", "located", "take_masked_accesses"]
+__all__ = ["MaskedAccess", "is_requested", "take_masked_accesses", "with_kernel_name"]
 
 _REPORT = re.compile(r"^`[^`]*`: kernel (\d+): (.*)$", re.DOTALL)
 
 
 def is_requested() -> bool:
-    """Whether models that are compiled now are to run guarded."""
+    """Whether guarded execution is enabled by ``RELAX_MLIR_GUARD``."""
     return os.environ.get("RELAX_MLIR_GUARD", "") not in ("", "0")
 
 
 @dataclass(frozen=True)
 class MaskedAccess:
-    """A buffer that masked loads or stores of a kernel reach out of, in lanes that are off.
+    """Masked loads or stores of a kernel with inactive lanes outside of a buffer.
 
-    Such an access is no error, but it is slow on pages that are not mapped, and a fault on
-    machines whose masked instructions do not suppress faults.
+    Such an access is legal, but slow on unmapped pages, and a fault on machines whose
+    masked instructions do not suppress faults.
 
     Attributes:
-        kernel: the number of the kernel's call in ``main``.
+        kernel: index of the kernel's call in ``main``.
         buffer: such as ``input 0`` or ``intermediate result 2``.
-        before_bytes: the most in front of the buffer.
-        past_bytes: the most past its end.
+        before_bytes: the largest distance before the start of the buffer.
+        past_bytes: the largest distance past its end.
     """
 
     kernel: int
@@ -47,7 +47,7 @@ class MaskedAccess:
 
 
 def take_masked_accesses() -> list[MaskedAccess]:
-    """The masked accesses of all guarded calls since this was last asked for."""
+    """Take the masked accesses of all guarded calls since the last call of this."""
     load_library()
     fields = list(tvm_ffi.get_global_func("relax_mlir.take_masked_accesses")())
     return [
@@ -56,13 +56,15 @@ def take_masked_accesses() -> list[MaskedAccess]:
     ]
 
 
-def located(error: RuntimeError, kernels: Sequence[KernelCall]) -> RuntimeError:
-    """The error of a call; of a guarded kernel, with the kernel's name and rule."""
-    found = _REPORT.match(str(error))
-    if found is None:
+def with_kernel_name(
+    error: RuntimeError, kernels: Sequence[KernelCall]
+) -> RuntimeError:
+    """The error of a call; an error of a guarded kernel gets the kernel's name and rule."""
+    match = _REPORT.match(str(error))
+    if match is None:
         return error
-    number = int(found[1])
+    number = int(match[1])
     if number >= len(kernels):
         return OutOfBoundsError(str(error))
     kernel = kernels[number]
-    return OutOfBoundsError(f"kernel `{kernel.name}` ({kernel.rule}): {found[2]}")
+    return OutOfBoundsError(f"kernel `{kernel.name}` ({kernel.rule}): {match[2]}")

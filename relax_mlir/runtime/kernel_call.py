@@ -1,12 +1,13 @@
-"""Call one kernel by itself, as ``main`` calls it."""
+"""Direct calls of single kernels, without ``main``, for tuning."""
 
 import ctypes
 from collections.abc import Sequence
 
 import numpy as np
 
+from relax_mlir.codegen import object_code
 from relax_mlir.errors import OutOfMemoryError
-from relax_mlir.runtime import cpu, objects
+from relax_mlir.runtime import cpu
 
 __all__ = ["LoadedKernel"]
 
@@ -22,14 +23,14 @@ class _Context(ctypes.Structure):
 
 
 class LoadedKernel:
-    """The entry of a kernel's machine code, with the arrays that it works on.
+    """A loaded kernel with bound arguments.
 
     Args:
         code: the object file.
-        symbol: what it defines.
-        arrays: the memory of its buffers, in order.
-        sizes: that it takes.
-        threads: how many may work on one call.
+        symbol: its entry point.
+        arrays: its buffers, in order.
+        sizes: values of its size arguments.
+        threads: maximum number of threads per call.
     """
 
     def __init__(
@@ -41,8 +42,8 @@ class LoadedKernel:
         threads: int = 1,
     ) -> None:
         cpu.load_library()
-        self._library, addresses = objects.load_objects([code], [symbol])
-        self._arrays = list(arrays)  # the kernel has but their addresses
+        self._library, addresses = object_code.load_objects([code], [symbol])
+        self._arrays = list(arrays)  # kept alive: the kernel has only their addresses
         pointer = ctypes.c_void_p
         pointers = (pointer * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
         numbers = (ctypes.c_int64 * max(1, len(sizes)))(*sizes)
@@ -51,12 +52,12 @@ class LoadedKernel:
         self._entry = ctypes.CFUNCTYPE(None, *[pointer] * 3)(addresses[symbol])
 
     def __call__(self) -> None:
-        """Run it.
+        """Run the kernel.
 
         Raises:
-            OutOfMemoryError: there is no scratch memory for it.
+            OutOfMemoryError: its scratch memory cannot be allocated.
         """
         self._entry(*self._arguments)
         if self._context.failure:
             self._context.failure = 0
-            raise OutOfMemoryError("kernel: out of memory for its tiles")
+            raise OutOfMemoryError("kernel: out of memory for its scratch buffers")

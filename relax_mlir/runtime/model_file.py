@@ -1,10 +1,10 @@
-"""Open files of compiled models, and the rule which of them may be loaded.
+"""Files of compiled models, and the trust policy for loading them.
 
-Loading a compiled model runs code of the file's maker. By default any file is loaded; with
-a public key, or with ``signed`` in the environment variable ``RELAX_MLIR_TRUST``, only one
-that was signed (:mod:`relax_mlir.runtime.signing`).
+Loading a compiled model runs code of the file's author. By default any file is loaded; with
+a public key, or ``signed`` in the environment variable ``RELAX_MLIR_TRUST``, only signed
+ones (:mod:`relax_mlir.runtime.signing`).
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 from __future__ import annotations
@@ -20,29 +20,36 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from relax_mlir.errors import ModelError, RelaxError, SignatureError
-from relax_mlir.files import check_path_name
 from relax_mlir.runtime.signing import KeySource, find_end, verify, write_signed
+from relax_mlir.support.files import check_path_name
 
-__all__ = ["ModelFile", "check_layout", "damage_named", "sign", "trusted_key"]
+__all__ = ["ModelFile", "check_layout", "damage_as_model_error", "sign", "trusted_key"]
 
 _TRUST_VARIABLE = "RELAX_MLIR_TRUST"
 _KEY_VARIABLE = "RELAX_MLIR_PUBLIC_KEY"
 _TRUST = ("any", "signed")
 _LOCAL = struct.Struct("<4s5H3L2H")  # local file header
-_HAS_DESCRIPTOR = 1 << 3  # sizes follow the data, of an archive that went to a pipe
-_DESCRIPTORS = (12, 16, 20, 24)  # bytes of a descriptor, by its version and signature
+_HAS_DESCRIPTOR = (
+    1 << 3
+)  # flag: a data descriptor follows, for archives written to pipes
+_DESCRIPTORS = (
+    12,
+    16,
+    20,
+    24,
+)  # bytes of a descriptor, with or without zip64, signature
 _DIRECTORY_BYTES_AT = 12  # in the end of central directory record
-_ZIP64_BYTES = 56 + 20  # the record, and what locates it
+_ZIP64_BYTES = 56 + 20  # the record, and its locator
 
 
 class ModelFile(os.PathLike[str]):
-    """An open file of a compiled model, which all loaders read: what was checked is loaded.
+    """An open file of a compiled model, so that the checked bytes are the loaded ones.
 
-    As a path it is that of the file.
+    Also a path: that of the file.
 
     Args:
         path: of the file, for messages.
-        file: its bytes.
+        file: the open file.
     """
 
     def __init__(self, path: str | os.PathLike[str], file: BinaryIO) -> None:
@@ -50,11 +57,11 @@ class ModelFile(os.PathLike[str]):
         self.file = file
 
     def __fspath__(self) -> str:
-        """Where it is."""
+        """The path."""
         return self._path
 
     def __str__(self) -> str:
-        """Where it is."""
+        """The path."""
         return self._path
 
     @staticmethod
@@ -64,19 +71,19 @@ class ModelFile(os.PathLike[str]):
         trust: str | None = None,
         public_key: KeySource | None = None,
     ) -> Iterator[ModelFile]:
-        """Open a file, and refuse it if it is not trusted.
+        """Open a file, and verify that it is trusted.
 
-        A signed file is read into memory whole before it is checked, so nobody can change
-        it afterwards; it takes its size twice while it is loaded.
+        If a signature is required, the file is read into memory before verification, so
+        that later changes have no effect; loading then needs twice its size.
 
         Args:
             path: of the file.
-            trust: ``any`` or ``signed``; by default as ``RELAX_MLIR_TRUST`` says.
-            public_key: the key that has to have signed it.
+            trust: ``any`` or ``signed``; defaults to ``RELAX_MLIR_TRUST``.
+            public_key: the required key.
 
         Raises:
-            ModelError: there is no such file, or it cannot be read.
-            SignatureError: it is not signed as it has to be.
+            ModelError: the file is missing, or cannot be read.
+            SignatureError: the required signature is missing or invalid.
         """
         key = trusted_key(trust, public_key)
         where = os.fspath(path)
@@ -84,7 +91,7 @@ class ModelFile(os.PathLike[str]):
             file = opened if key is None else io.BytesIO(opened.read())
             if key is not None:
                 _verify(file, key, where)
-            with damage_named(where), zipfile.ZipFile(file) as archive:
+            with damage_as_model_error(where), zipfile.ZipFile(file) as archive:
                 check_layout(file, archive)
             yield ModelFile(where, file)
 
@@ -92,15 +99,15 @@ class ModelFile(os.PathLike[str]):
 def trusted_key(
     trust: str | None = None, public_key: KeySource | None = None
 ) -> KeySource | None:
-    """The key that has to have signed a file; None if any file is trusted.
+    """The key that files must be signed with; None if any file is trusted.
 
     Args:
-        trust: ``any`` or ``signed``; by default as ``RELAX_MLIR_TRUST`` says.
-        public_key: the key; by default the file that ``RELAX_MLIR_PUBLIC_KEY`` names.
+        trust: ``any`` or ``signed``; defaults to ``RELAX_MLIR_TRUST``.
+        public_key: the key; defaults to the file in ``RELAX_MLIR_PUBLIC_KEY``.
 
     Raises:
-        ValueError: ``trust`` is something else.
-        SignatureError: the variable is something else, or there is no key.
+        ValueError: ``trust`` has another value.
+        SignatureError: the variable has another value, or there is no key.
     """
     if trust is not None and trust not in _TRUST:
         raise ValueError(f"trust: expected `any` or `signed`, got {trust!r}")
@@ -129,18 +136,18 @@ def sign(
     private_key: KeySource,
     output: str | os.PathLike[str] | None = None,
 ) -> str:
-    """Sign the file of a compiled model; a signature that it has is replaced.
+    """Sign the file of a compiled model; replaces an existing signature.
 
     Args:
         path: of the file.
         private_key: Ed25519, in PEM without a passphrase: the path of a file, or its bytes.
-        output: where the signed file goes; by default it takes the place of the other.
+        output: path of the signed file; by default it replaces the original.
 
     Returns:
         The public key in hexadecimal.
 
     Raises:
-        ModelError: there is no such file, or it is damaged.
+        ModelError: the file is missing or damaged.
         SignatureError: the key cannot be read, or ``cryptography`` is missing.
         OSError: the output cannot be written.
     """
@@ -149,8 +156,8 @@ def sign(
 
 
 @contextmanager
-def damage_named(where: str) -> Iterator[None]:
-    """Wrap exceptions of reading a damaged file in an error that names the file.
+def damage_as_model_error(where: str) -> Iterator[None]:
+    """Convert exceptions of reading a damaged file into an error that names the file.
 
     Raises:
         ModelError: the file cannot be read, or is damaged.
@@ -161,7 +168,7 @@ def damage_named(where: str) -> Iterator[None]:
         raise
     except OSError as error:
         raise ModelError(f"{where}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # zipfile and JSON raise many kinds for damaged bytes
+    except Exception as error:  # zipfile and json raise many types for damaged data
         reason = str(error) or type(error).__name__
         raise ModelError(
             f"{where}: not a compiled model, or damaged: {reason}"
@@ -169,35 +176,35 @@ def damage_named(where: str) -> Iterator[None]:
 
 
 def check_layout(file: BinaryIO, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that holds more than its directory lists.
+    """Reject an archive with data that its central directory does not list.
 
-    Such as two members of one name, of which readers take one or the other, or bytes
-    between members, in front of them or behind the end.
+    Examples are two members of the same name, among which readers choose differently, and
+    data before, between or after members.
 
     Raises:
-        ValueError: it does.
+        ValueError: the archive has such data.
     """
     end = find_end(file)
     members = sorted(archive.infolist(), key=lambda member: member.header_offset)
     counts = Counter(member.filename for member in members)
     for name, count in counts.items():
         if count > 1:
-            raise ValueError(f"{count} members are called `{name}`")
-    place, gaps = 0, (0,)
+            raise ValueError(f"{count} members have the name `{name}`")
+    position, gaps = 0, (0,)
     for member in members:
-        if member.header_offset - place not in gaps:
-            raise ValueError(f"data in front of `{member.filename}` are of no member")
+        if member.header_offset - position not in gaps:
+            raise ValueError(f"data before `{member.filename}` belong to no member")
         file.seek(member.header_offset)
         *_, name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
-        place = member.header_offset + _LOCAL.size + name_bytes + extra_bytes
-        place += member.compress_size
+        position = member.header_offset + _LOCAL.size + name_bytes + extra_bytes
+        position += member.compress_size
         gaps = _DESCRIPTORS if member.flag_bits & _HAS_DESCRIPTOR else (0,)
-    if archive.start_dir - place not in gaps:
-        raise ValueError("data in front of the archive's directory are of no member")
+    if archive.start_dir - position not in gaps:
+        raise ValueError("data before the central directory belong to no member")
     file.seek(end + _DIRECTORY_BYTES_AT)
     (directory_bytes,) = struct.unpack("<L", file.read(4))
     if end - archive.start_dir - directory_bytes not in (0, _ZIP64_BYTES):
-        raise ValueError("data behind the archive's directory are of no member")
+        raise ValueError("data after the central directory belong to no member")
 
 
 def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
@@ -207,7 +214,7 @@ def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
         raise
     except ValueError as error:
         raise SignatureError(
-            f"{where}: not signed: {error}. Hint: `relax-mlir sign` makes a signature"
+            f"{where}: not signed: {error}. Hint: `relax-mlir sign` creates a signature"
         ) from error
 
 
@@ -215,7 +222,7 @@ def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
 def _regular_file(path: str) -> Iterator[BinaryIO]:
     try:
         check_path_name(path)
-        # Not blocking: a pipe may never be written to.
+        # Non-blocking: opening a pipe without a writer would hang.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None

@@ -1,4 +1,4 @@
-"""Arrays and devices by the names that TVM's programs use."""
+"""Arrays and devices with TVM's interface: ``nd.array``, ``cpu``, ``cuda``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from relax_mlir.errors import CompileError, near_misses, shown
+from relax_mlir.errors import CompileError, near_misses, short_repr
 
 __all__ = [
     "Device",
@@ -27,9 +27,9 @@ __all__ = [
     "shared",
 ]
 
-_KINDS = {"cpu": 1, "cuda": 2}
-_MANAGED = 13  # DLPack's number of memory that a GPU of NVIDIA and the host share
-_OTHER_NAMES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda"}
+_DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLDeviceType
+_CUDA_MANAGED = 13  # kDLCUDAManaged: unified memory of GPU and host
+_ALIASES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Device:
 
     Attributes:
         type: ``cpu`` or ``cuda``.
-        index: which of several.
+        index: ordinal among devices of its type.
     """
 
     type: str
@@ -46,29 +46,29 @@ class Device:
 
     @property
     def device_type(self) -> int:
-        """DLPack's number of its type."""
-        return _KINDS[self.type]
+        """DLPack's number of the device type."""
+        return _DEVICE_TYPES[self.type]
 
     @property
     def device_id(self) -> int:
-        """Which of several."""
+        """Ordinal among devices of its type."""
         return self.index
 
     @property
     def exist(self) -> bool:
-        """Whether this machine has it."""
+        """Whether this machine has the device."""
         if self.type == "cpu":
             return self.index == 0
-        # The driver is looked for when somebody asks.
+        # Imported late: loads the CUDA driver.
         from relax_mlir.runtime.cuda.devices import compute_capability
 
         return compute_capability(self.index) is not None
 
     def sync(self, stream: object = None) -> None:
-        """Wait until it has done what it was told.
+        """Wait for all work of the device.
 
         Raises:
-            DeviceError: this machine has no such GPU, or what it was told fails.
+            DeviceError: this machine lacks the GPU, or its work failed.
         """
         if self.type == "cuda":
             from relax_mlir.runtime.cuda.devices import device
@@ -82,22 +82,22 @@ class Device:
 
 
 def device(name: Any, index: int = 0) -> Device:  # Any: or a Device
-    """The device called ``name``, such as ``cpu`` or ``cuda:1``, or of DLPack's number.
+    """The device called ``name``, such as ``cpu`` or ``cuda:1``, or with DLPack's number.
 
     Raises:
-        ValueError: there is no such kind of device.
+        ValueError: the device type is unknown.
     """
     if isinstance(name, Device):
         return name
     if isinstance(name, int):
-        name = next((kind for kind, n in _KINDS.items() if n == name), str(name))
-    text = name if isinstance(name, str) else shown(name)
+        name = next((kind for kind, n in _DEVICE_TYPES.items() if n == name), str(name))
+    text = name if isinstance(name, str) else short_repr(name)
     kind, _, number = text.partition(":")
-    kind = _OTHER_NAMES.get(kind.split(" ")[0], kind)
-    if kind not in _KINDS:
+    kind = _ALIASES.get(kind.split(" ")[0], kind)
+    if kind not in _DEVICE_TYPES:
         raise ValueError(
-            f"unknown device `{text}`: expected {' or '.join(_KINDS)}."
-            f"{near_misses(kind, _KINDS)}"
+            f"unknown device `{text}`: expected {' or '.join(_DEVICE_TYPES)}."
+            f"{near_misses(kind, _DEVICE_TYPES)}"
         )
     if number and not (number.isascii() and number.isdigit()):
         raise ValueError(
@@ -117,10 +117,10 @@ def cuda(index: int = 0) -> Device:
 
 
 class NDArray:
-    """An array in memory that DLPack shares without a copy, both ways.
+    """An array that imports and exports memory by DLPack without copies.
 
     Attributes:
-        device: where it lives.
+        device: of its memory.
     """
 
     def __init__(self, data: np.ndarray, where: Device | None = None) -> None:
@@ -128,13 +128,13 @@ class NDArray:
         self.device = where or cpu()
 
     @property
-    def __relax_array__(self) -> Any:  # Any: of numpy, or of a GPU
-        """What it has; see :func:`relax_mlir.runtime.cuda.arrays.unwrapped`."""
+    def __relax_array__(self) -> Any:  # Any: of numpy, or on a GPU
+        """The wrapped array; see :func:`relax_mlir.runtime.cuda.arrays.unwrap`."""
         return self._data
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its sizes."""
+        """The shape."""
         return self._data.shape
 
     @property
@@ -144,33 +144,33 @@ class NDArray:
 
     @property
     def element_type(self) -> np.dtype:
-        """Its element type; types compare faster than their names."""
+        """The element type; types compare faster than their names."""
         return self._data.dtype
 
     @property
     def ndim(self) -> int:
-        """Its rank."""
+        """The rank."""
         return len(self.shape)
 
     @property
     def ctx(self) -> Device:
-        """An older name of ``device``."""
+        """TVM's older name of ``device``."""
         return self.device
 
     def numpy(self) -> np.ndarray:
-        """The elements as a numpy array of their own."""
+        """The elements as a new numpy array."""
         return self._data.copy()
 
     def asnumpy(self) -> np.ndarray:
-        """An older name of ``numpy``."""
+        """TVM's older name of ``numpy``."""
         return self.numpy()
 
     def on_host(self) -> np.ndarray:
-        """The elements where numpy finds them: shared, or a copy to read only."""
+        """The elements in host memory: shared, or a read-only copy."""
         return self._data
 
     def shares_memory(self, other: NDArray) -> bool:
-        """Whether some of its elements may lie where some of another array do."""
+        """Whether its memory may overlap with that of another array."""
         is_here = other.device.type == "cpu"
         return is_here and np.may_share_memory(self._data, other._data)
 
@@ -178,8 +178,8 @@ class NDArray:
         """Overwrite all elements.
 
         Raises:
-            TypeError: it is no array of numbers.
-            ValueError: another shape.
+            TypeError: the source is not an array of numbers.
+            ValueError: the shape differs.
         """
         new = _numbers(source, "NDArray.copyfrom: `source`")
         if new.shape != self.shape:
@@ -191,25 +191,25 @@ class NDArray:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it must not be written to."""
+        """Whether its memory is read-only."""
         return not self._data.flags.writeable
 
     def copied(self) -> NDArray:
-        """An array of its own with the same elements, on the same device."""
+        """A copy on the same device."""
         return NDArray(self._data.copy(), self.device)
 
     def copyto(self, target: Any, mem_scope: object = None) -> NDArray:
-        """Copy to another array, or to a device as a new one."""
+        """Copy to another array, or to a new array on a device."""
         if isinstance(target, NDArray):
             return target.copyfrom(self)
         return array(self, device(target))
 
     def to(self, target: Any) -> NDArray:
-        """The array on a device."""
+        """A copy on a device."""
         return self.copyto(target)
 
     def same_as(self, other: object) -> bool:
-        """Whether it is the same array."""
+        """Whether two references are identical."""
         return self is other
 
     def __getitem__(self, index: Any) -> Any:  # Any: numpy's own
@@ -236,14 +236,14 @@ class NDArray:
 
 @cache
 def _name(dtype: np.dtype) -> str:
-    """The name of a type, which numpy puts together anew each time."""
+    """The name of a type, cached, since numpy constructs it on each access."""
     return dtype.name
 
 
 def as_numpy(source: Any) -> np.ndarray:
-    """The elements of anything that is an array, shared where possible.
+    """Any array as a numpy array, sharing memory if possible.
 
-    Those on a GPU are copied, to read only.
+    Arrays on a GPU are downloaded to a read-only copy.
     """
     if isinstance(source, NDArray):
         return source.on_host()
@@ -256,60 +256,62 @@ def as_numpy(source: Any) -> np.ndarray:
     try:
         return np.asarray(source)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"expected an array of numbers, got {shown(source)}") from error
+        raise TypeError(
+            f"expected an array of numbers, got {short_repr(source)}"
+        ) from error
 
 
 def _numbers(source: Any, where: str) -> np.ndarray:
-    """The elements of an array, or of nested lists of numbers.
+    """An array, or nested lists of numbers, as a numpy array.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the source is neither.
     """
     try:
-        found = as_numpy(source)
-    except TypeError:  # nested lists of several lengths
-        found = None
-    if found is None or found.dtype.kind not in "biufcV":
-        raise TypeError(f"{where}: expected an array of numbers, got {shown(source)}")
-    return found
+        result = as_numpy(source)
+    except TypeError:  # ragged nested lists
+        result = None
+    if result is None or result.dtype.kind not in "biufcV":
+        raise TypeError(
+            f"{where}: expected an array of numbers, got {short_repr(source)}"
+        )
+    return result
 
 
 def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
     """A copy of an array, or of nested lists of numbers, on a device.
 
     Raises:
-        TypeError: it is no array of numbers.
-        ValueError: there is no such kind of device.
-        CompileError: this machine has no such device.
+        TypeError: the source is not an array of numbers.
+        ValueError: the device type is unknown.
+        CompileError: this machine lacks the device.
     """
-    where = _present(device)
+    where = _existing(device)
     if isinstance(arr, NDArray) and where == arr.device != cpu():
         return arr.copied()
     copied = np.array(_numbers(arr, "array: `arr`"))
     dense = np.ascontiguousarray(copied).reshape(copied.shape)
-    return (
-        NDArray(dense, where) if where.type == "cpu" else _gpu().uploaded(dense, where)
-    )
+    return NDArray(dense, where) if where.type == "cpu" else _gpu().upload(dense, where)
 
 
-def _present(where: Any) -> Device:  # Any: a device, or nothing
-    """A device that this machine has; the CPU if none is named.
+def _existing(where: Any) -> Device:  # Any: a device, or None
+    """A device of this machine; the CPU by default.
 
     Raises:
-        ValueError: there is no such kind of device.
-        CompileError: it has no such one.
+        ValueError: the device type is unknown.
+        CompileError: this machine lacks the device.
     """
-    found = cpu() if where is None else device(where)
-    if not found.exist:
+    chosen = cpu() if where is None else device(where)
+    if not chosen.exist:
         raise CompileError(
-            f"device `{found}`: expected a device of this machine, got none"
+            f"device `{chosen}`: expected a device of this machine, got none"
         )
-    return found
+    return chosen
 
 
 def _gpu() -> Any:  # Any: a module
-    """What has arrays on GPUs, which itself loads this module."""
-    from relax_mlir.runtime import gpu_array
+    """The module of GPU arrays, imported late, since it imports this one."""
+    from relax_mlir.runtime.cuda import gpu_array
 
     return gpu_array
 
@@ -320,11 +322,11 @@ def empty(
     device: Any = None,
     mem_scope: object = None,
 ) -> NDArray:
-    """An array whose elements are not set.
+    """An uninitialised array.
 
     Raises:
-        ValueError: a size is negative, or there is no such kind of device.
-        CompileError: this machine has no such device.
+        ValueError: a size is negative, or the device type is unknown.
+        CompileError: this machine lacks the device.
     """
     name, sizes = str(dtype), tuple(map(int, shape))
     if any(size < 0 for size in sizes):
@@ -333,19 +335,19 @@ def empty(
         element = np.dtype(getattr(ml_dtypes, name, None) or name)
     except (TypeError, ValueError, SyntaxError):
         raise TypeError(
-            f"empty: expected an element type, got {shown(dtype)}"
+            f"empty: expected an element type, got {short_repr(dtype)}"
         ) from None
-    where = _present(device)
+    where = _existing(device)
     if where.type != "cpu":
         return _gpu().empty(sizes, element.name, where)
     return NDArray(np.empty(sizes, element), where)
 
 
 def shared(source: Any) -> NDArray:
-    """An array that shares its elements with whatever has DLPack, or is on a GPU.
+    """An array that shares memory with a DLPack array, or an array on a GPU.
 
-    What lies on a GPU in another way than row after row from a multiple of 16 bytes on is
-    copied there, to read only.
+    Arrays on a GPU that are not C-contiguous, or not aligned to 16 bytes, are copied on the
+    device, to a read-only array.
     """
     if isinstance(source, NDArray):
         return source
@@ -355,21 +357,24 @@ def shared(source: Any) -> NDArray:
 
 
 def is_on_gpu(source: Any) -> bool:
-    """Whether an array is in the memory of a GPU of NVIDIA."""
+    """Whether an array is in the memory of an NVIDIA GPU."""
     if isinstance(source, np.ndarray):
         return False
     if hasattr(source, "__dlpack_device__"):
-        return int(source.__dlpack_device__()[0]) in (_KINDS["cuda"], _MANAGED)
+        return int(source.__dlpack_device__()[0]) in (
+            _DEVICE_TYPES["cuda"],
+            _CUDA_MANAGED,
+        )
     return hasattr(source, "__cuda_array_interface__")
 
 
-def is_array(value: Any) -> bool:  # Any: whatever it may be
-    """Whether something is an array that :func:`shared` takes."""
+def is_array(value: Any) -> bool:  # Any: any object
+    """Whether an object is an array that :func:`shared` accepts."""
     return hasattr(value, "__dlpack__") or is_on_gpu(value)
 
 
 def convert(value: Any) -> Any:
-    """A value as functions of a program give it: arrays as :class:`NDArray`, deeply."""
+    """A value of a program: arrays become :class:`NDArray`, recursively."""
     if isinstance(value, (list, tuple)):
         return [convert(part) for part in value]
     return shared(value) if is_array(value) else value

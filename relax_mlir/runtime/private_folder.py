@@ -1,14 +1,13 @@
-"""Directories that only this user can change: where caches keep what they trust.
+"""Cache directories that only the current user can modify.
 
-A file in such a directory may be machine code that is called without another look, so the
-directory and its files must belong to this user, and nobody else may write to them. All
-operations go through a descriptor of the directory that was checked, with names of files
-in it: no symbolic link is followed, and a path that changes meanwhile changes nothing.
+A file in such a directory may be machine code that is called without further checks, so the
+directory and its files must belong to this user, and nobody else may have write access. All
+operations use names relative to a checked directory descriptor: symbolic links are not
+followed, and concurrent changes of the path have no effect.
 
-A file is written under a temporary name and then renamed, so a reader meets a whole file
-or none. The writer holds a lock on the temporary file, which the system takes away when
-the process ends, however it ends: a temporary file without a lock is a leftover, which
-anybody may remove.
+A file is written under a temporary name and then renamed, so readers see a complete file or
+none. The writer holds a lock on the temporary file, which the system releases whenever the
+process ends: a temporary file without a lock is a leftover, which any process may remove.
 
 Source: rename(2), flock(2) and open(2) of Linux; on NFS, locks need version 4 or a lock
 daemon, without which nothing is written.
@@ -37,7 +36,7 @@ _SYMLINK_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
 
 
 class ForeignFolderError(RelaxError, PermissionError):
-    """A directory, or the one it would be made in, is not this user's alone to change."""
+    """A directory, or its would-be parent, can be modified by another user."""
 
 
 class FolderFile(NamedTuple):
@@ -55,36 +54,38 @@ class FolderFile(NamedTuple):
 
 
 class PrivateFolder:
-    """A directory of this user's, mode 0700, and files of mode 0600 in it.
+    """A directory of the current user with mode 0700, and its files of mode 0600.
 
     Args:
-        path: of the directory. Links may lead to it, but it is none itself.
+        path: of the directory, which may contain symbolic links except in its last
+            component.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def make(self) -> None:
-        """Make the directory, and those it lies in, unless they are there.
+        """Create the directory and its parents if missing.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
-            OSError: it cannot be made.
+            OSError: a directory cannot be created.
         """
         with self.descriptor(make=True):
             pass
 
     @contextmanager
     def descriptor(self, *, make: bool = False) -> Iterator[int]:
-        """A descriptor of the directory, which was checked.
+        """A checked descriptor of the directory.
 
         Args:
-            make: make the directory if it is not there.
+            make: create the directory if missing.
 
         Raises:
-            ForeignFolderError: it is a link, belongs to another user, or others may write
-                to it; or this is root, and it would be made in another user's directory.
-            OSError: there is no such directory, or it cannot be opened or made.
+            ForeignFolderError: the directory is a symbolic link, belongs to another user,
+                or is writable for others; or this is root, and its parent belongs to
+                another user.
+            OSError: the directory is missing, or cannot be opened or created.
         """
         if make:
             self._make()
@@ -105,11 +106,11 @@ class PrivateFolder:
             os.close(folder)
 
     def open(self, name: str) -> BinaryIO | None:
-        """Open a file for reading; None if there is none that only this user can change.
+        """Open a file for reading; None if it is missing, or writable for others.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         try:
             with self.descriptor() as folder:
@@ -124,14 +125,14 @@ class PrivateFolder:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file to write and read, which takes the name ``name`` when all went well.
+        """A temporary file for writing and reading, renamed to ``name`` on success.
 
-        Data are not synchronised with the disk: after a loss of power the file may be damaged,
-        which a reader has to notice.
+        Data are not synchronised with the disk: after a power failure the file may be
+        damaged, which readers have to detect.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
-            OSError: it cannot be written; nothing is left of it then.
+            OSError: the file cannot be written; the temporary file is removed.
         """
         temporary = f".{secrets.token_hex(8)}.tmp"
         with self.descriptor(make=True) as folder:
@@ -141,7 +142,7 @@ class PrivateFolder:
                     # Blocks while another process probes the new file for a lock. If that
                     # process removes it as a leftover, the rename below fails.
                     fcntl.flock(number, fcntl.LOCK_EX)
-                    os.fchmod(number, 0o600)  # the umask may have taken more
+                    os.fchmod(number, 0o600)  # the umask may have cleared bits
                     yield file
                     file.flush()
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -151,17 +152,17 @@ class PrivateFolder:
                     raise
 
     def remove(self, name: str) -> None:
-        """Remove a file, unless it has gone already.
+        """Remove a file, if it exists.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
-            OSError: it cannot be removed.
+            OSError: the file cannot be removed.
         """
         with self.descriptor() as folder, suppress(FileNotFoundError):
             os.unlink(name, dir_fd=folder)
 
     def files(self) -> list[FolderFile]:
-        """The regular files without temporary ones; other processes may add some.
+        """The regular files without temporary ones; other processes may add files.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
@@ -174,15 +175,15 @@ class PrivateFolder:
         """Temporary files of writers that were killed.
 
         Args:
-            remove: remove them, too.
+            remove: whether to remove them.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
             OSError: the directory cannot be read.
         """
         with self.descriptor() as folder:
-            found = list(_scan(folder, temporary=True))
-            return [f for f in found if _is_abandoned(folder, f.name, remove)]
+            files = list(_scan(folder, temporary=True))
+            return [f for f in files if _is_abandoned(folder, f.name, remove)]
 
     def _check(self, status: os.stat_result) -> None:
         if status.st_uid != os.geteuid():
@@ -194,7 +195,7 @@ class PrivateFolder:
             mode = stat.S_IMODE(status.st_mode)
             raise ForeignFolderError(
                 f"{self.path}: others may write to it: expected mode 700, got {mode:o}. "
-                "Hint: look what is in it, then `chmod 700`, or remove it"
+                "Hint: inspect its files, then `chmod 700`, or remove it"
             )
 
     def _make(self) -> None:
@@ -204,10 +205,10 @@ class PrivateFolder:
             missing.append(path)
             path = path.parent
         if missing and os.geteuid() == 0 and (owner := path.stat().st_uid) != 0:
-            # As with `sudo`, which may leave HOME as it was: the user could neither use nor
-            # remove what root makes there, and could put another directory in its place.
+            # As with `sudo`, which may keep HOME: the user could neither use nor remove
+            # root's directory there, and could replace it by another one.
             raise ForeignFolderError(
-                f"{self.path}: would be made by root in {path}, which belongs to user "
+                f"{self.path}: would be created by root in {path}, which belongs to user "
                 f"{owner}. Hint: set HOME, or name a directory of root's in XDG_CACHE_HOME"
             )
         for folder in reversed(missing):
@@ -217,7 +218,7 @@ class PrivateFolder:
 
 _READ = (
     os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # a pipe may never end
+)  # non-blocking for pipes
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -226,8 +227,8 @@ def _is_ours(status: os.stat_result) -> bool:
 
 
 def _scan(folder: int, *, temporary: bool) -> Iterator[FolderFile]:
-    with os.scandir(folder) as found:
-        for file in found:
+    with os.scandir(folder) as entries:
+        for file in entries:
             if bool(_TEMPORARY.fullmatch(file.name)) != temporary:
                 continue
             with suppress(OSError):  # another process has removed it

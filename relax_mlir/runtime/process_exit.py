@@ -1,15 +1,15 @@
-"""The end of the process: running calls are waited for, and no other begins.
+"""Process exit: waits for running native calls, and prevents new ones.
 
-A daemon thread that asks for Python's lock once the interpreter is being finalised is ended
-where it stands (before Python 3.14). If C++ frames are on its stack, that ends the process
-by a signal. So whoever calls into native code counts itself here, and a handler of
-``atexit`` waits until nobody is inside. Threads of pools live until the process ends.
+A daemon thread that acquires the GIL during interpreter finalisation is terminated (before
+Python 3.14). With C++ frames on its stack, that kills the process by a signal. So calls of
+native code are counted here, and an ``atexit`` handler waits until all have returned.
+Threads of pools live until the process ends.
 
-Functions of the native runtime that are called by themselves, such as ``model["main"]``,
-count in the runtime: once all else is done, it lets no other thread return from a call or
-begin one (:func:`close_native_calls_at_exit`).
+Direct calls of native functions, such as ``model["main"]``, are counted in the native
+runtime: as the last step, it blocks other threads from returning from a call or beginning
+one (:func:`close_native_calls_at_exit`).
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 import atexit
@@ -22,9 +22,9 @@ from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 __all__ = [
+    "awaited_at_exit",
     "begin_call",
     "close_native_calls_at_exit",
-    "counted",
     "end_call",
     "map_on_threads",
 ]
@@ -37,37 +37,38 @@ _WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.001
 _GRACE_SECONDS = 0.02
 
-# The threads that are inside, as often as they have entered. Operations of lists are atomic.
+# Identifiers of the threads inside native code, once per nested call. List operations are
+# atomic.
 _inside: list[int] = []
-_ending_thread: list[int] = []  # the one that ends the process, once it does
+_ending_thread: list[int] = []  # the thread that runs the exit handler, if any
 
-# Of the native runtime, once it is loaded: what closes calls, and what counts open ones.
+# Functions of the native runtime that block new calls, and count open ones.
 _native_gates: list[tuple[Callable[[], object], Callable[[], int]]] = []
 
 
 def begin_call() -> int:
-    """Count this thread as inside native code, until :func:`end_call`.
+    """Register this thread as inside native code, until :func:`end_call`.
 
     Returns:
-        What :func:`end_call` takes.
+        The argument for :func:`end_call`.
 
     Raises:
-        SystemExit: the process is ending, and this thread is in no call yet. It ends a
-            thread of :mod:`threading` without a message.
+        SystemExit: the process is ending, and this is not a nested call. The exception
+            ends threads of :mod:`threading` silently.
     """
     thread = threading.get_ident()
-    _inside.append(thread)  # first: who drains sees it, or is seen here
+    _inside.append(thread)  # before the check, to avoid a race with `_drain`
     if _ending_thread:
         _refuse_new_call(thread)
     return thread
 
 
 end_call = _inside.remove
-"""Undo one :func:`begin_call`, from what it returned."""
+"""Undo one :func:`begin_call`, given its result."""
 
 
-def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function whose calls are waited for when the process ends."""
+def awaited_at_exit(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Decorator: the exit of the process waits for calls of the function."""
 
     @wraps(function)
     def call(*args: _P.args, **named: _P.kwargs) -> _R:
@@ -83,11 +84,11 @@ def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def close_native_calls_at_exit(
     close: Callable[[], object], open_calls: Callable[[], int]
 ) -> None:
-    """Let no thread return from a native call, or begin one, once the process ends.
+    """Block threads from returning from native calls, or beginning one, at exit.
 
     Args:
-        close: parks threads other than the calling one, where they enter or leave.
-        open_calls: how many threads are inside and not parked yet, the calling one left out.
+        close: parks threads other than the calling one on entry and return.
+        open_calls: number of other threads inside that are not parked yet.
     """
     _native_gates.append((close, open_calls))
 
@@ -95,10 +96,9 @@ def close_native_calls_at_exit(
 def map_on_threads(
     function: Callable[[_T], _R], items: Iterable[_T], thread_count: int
 ) -> Iterator[_R]:
-    """The results of a function for each item, in order, computed on several threads.
+    """Map a function over items on several threads; yields results in order.
 
-    Once the process is ending no thread can be started: the calling thread then computes
-    them, so that the call that it is in succeeds.
+    While the process is ending no thread can start, so the calling thread computes them.
     """
     pool = ThreadPoolExecutor(thread_count)
     try:
@@ -109,7 +109,7 @@ def map_on_threads(
 
 
 def _submitted(pool: ThreadPoolExecutor, task: Callable[[], _R]) -> Callable[[], _R]:
-    """What waits for a task; or the task, where no thread can take it."""
+    """A function that waits for a task, or runs it if no thread can."""
     try:
         return pool.submit(task).result
     except RuntimeError:
@@ -120,11 +120,11 @@ def _refuse_new_call(thread: int) -> None:
     is_inner = _inside.count(thread) > 1
     if not is_inner and thread not in _ending_thread:
         _inside.remove(thread)
-        raise SystemExit("the process is ending: expected no call to begin, got one")
+        raise SystemExit("the process is ending: expected no new call, got one")
 
 
 def _drain() -> None:
-    """Refuse new calls of other threads, and wait for those that run."""
+    """Reject new calls of other threads, and wait for running ones."""
     _ending_thread.append(threading.get_ident())
     deadline = time.monotonic() + _WAIT_SECONDS
     while set(_inside).difference(_ending_thread) and time.monotonic() < deadline:
@@ -133,18 +133,18 @@ def _drain() -> None:
         close()
         while open_calls() > 0 and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-        # Threads that had left their call before it was closed take Python's lock here.
+        # Threads that returned just before acquire the GIL here.
         if threading.active_count() > 1:
             time.sleep(_GRACE_SECONDS)
 
 
 def _forget_other_threads() -> None:
-    """A forked child has none of the other threads."""
+    """Reset the counts in a forked child, which has only the forking thread."""
     own = threading.get_ident()
     _inside[:] = [thread for thread in _inside if thread == own]
 
 
-# Not before threads that are no daemons have ended: they may call models until then.
+# Runs after non-daemon threads have ended, which may call models until then.
 atexit.register(_drain)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_other_threads)

@@ -1,4 +1,4 @@
-"""How long the kernels of a model take, one by one, while all of it runs."""
+"""Per-kernel profiles of models."""
 
 import ctypes
 import dataclasses
@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.errors import CompileError
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 
 __all__ = ["KernelCall", "KernelTime", "Profile", "Recorder"]
 
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A place of ``main`` where it calls a kernel.
+    """A kernel call of ``main``.
 
     Attributes:
-        name: of the tensor program.
-        rule: the schedule rule that wrote its loops.
-        nodes: of the model that it computes, as far as they are known by name.
-        operations: multiplications and additions, if it is a contraction of known sizes;
-            else 0.
-        moved_bytes: of its arguments, each once, if their sizes are known; else 0.
-        product: if it is one contraction of known sizes: how many separate products, the
-            rows, columns and terms of each, and the element type of its factors.
-        convolution: if it is one of known sizes: how many pictures, what is computed of
-            each, and the element type of its factors.
+        name: of the PrimFunc.
+        rule: name of its schedule rule.
+        nodes: names of the ONNX nodes that it computes, if they have names.
+        operations: multiplications and additions, for a contraction of static sizes; else
+            0.
+        moved_bytes: total size of its arguments, if static; else 0.
+        product: for a single matmul of static sizes: batch, M, N, K, and the element type
+            of its operands.
+        convolution: for a convolution of static sizes: batch size, shape, and the element
+            type of its operands.
     """
 
     name: str
@@ -41,38 +41,38 @@ class KernelCall:
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any]) -> "KernelCall":  # Any: JSON
-        """What ``asdict`` made of one, when JSON has turned tuples into lists."""
+        """Inverse of ``asdict``, after JSON converted tuples to lists."""
         product, convolution = fields.get("product"), fields.get("convolution")
         if convolution is not None:
-            pictures, parts, element = convolution
+            batch, parts, element = convolution
             shape = [
                 parts[field.name] for field in dataclasses.fields(ConvolutionShape)
             ]
-            convolution = pictures, ConvolutionShape.from_fields(shape), element
-        given = {
+            convolution = batch, ConvolutionShape.from_fields(shape), element
+        arguments = {
             **fields,
             "nodes": tuple(fields["nodes"]),
             "product": None if product is None else tuple(product),
             "convolution": convolution,
         }
-        return KernelCall(**given)
+        return KernelCall(**arguments)
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """How long a kernel takes in one call of the model.
+    """Run time of a kernel per call of the model.
 
     Attributes:
-        name: of the tensor program.
-        rule: the schedule rule that wrote its loops.
-        nodes: of the model that it computes, as far as they are known by name.
-        runs: how often it runs.
-        time_ms: all runs together, the median of the calls.
-        share: of the median time of the whole call, from 0 to 1.
-        rate_gflop_s: of contractions whose sizes are known, else None; an operation is a
-            multiplication or an addition, of integers as well.
-        rate_gb_s: of arguments whose sizes are known, each read or written once; else
-            None.
+        name: of the PrimFunc.
+        rule: name of its schedule rule.
+        nodes: names of the ONNX nodes that it computes, if they have names.
+        runs: launches per call.
+        time_ms: of all launches of a call, the median over the calls.
+        share: fraction of the median time of the whole call, from 0 to 1.
+        rate_gflop_s: 10^9 multiplications and additions per second, of integers, too, for
+            contractions of static sizes; else None.
+        rate_gb_s: 10^9 bytes per second, each argument counted once, for arguments of
+            static sizes; else None.
     """
 
     name: str
@@ -87,10 +87,10 @@ class KernelTime:
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """How long kernels took in some calls of a model.
+    """Durations of kernels over several calls of a model.
 
     Attributes:
-        kernels: in the order in which ``main`` calls them.
+        kernels: kernel calls of ``main``, in order.
         durations_ns: [call, kernel].
         totals_ns: of whole calls, [call].
     """
@@ -100,36 +100,36 @@ class Profile:
     totals_ns: np.ndarray
 
     def __repr__(self) -> str:
-        """How much there is."""
+        """A summary."""
         calls, kernels = self.durations_ns.shape
         return f"<Profile of {kernels} kernels, {calls} calls, {self.total_ms:.4g} ms>"
 
     @property
     def total_ms(self) -> float:
-        """How long a whole call takes, the median."""
+        """Median duration of a call."""
         return _median_ms(self.totals_ns)
 
     @property
     def rest_ms(self) -> float:
-        """What is no kernel: ``main``, functions that it calls by name, arguments."""
+        """Time outside of kernels: ``main``, host functions, conversion of arguments."""
         return _median_ms(self.totals_ns - self.durations_ns.sum(axis=1))
 
     def by_call(self) -> tuple[KernelTime, ...]:
-        """Each run of a kernel, in order."""
-        return tuple(self._time([place]) for place in range(len(self.kernels)))
+        """Times of each kernel call, in order."""
+        return tuple(self._time([index]) for index in range(len(self.kernels)))
 
     def by_kernel(self) -> tuple[KernelTime, ...]:
-        """All runs of a kernel together, the longest first."""
-        places: dict[str, list[int]] = {}
-        for place, kernel in enumerate(self.kernels):
-            places.setdefault(kernel.name, []).append(place)
-        times = map(self._time, places.values())
+        """Times of each kernel over all its calls, the longest first."""
+        indices: dict[str, list[int]] = {}
+        for index, kernel in enumerate(self.kernels):
+            indices.setdefault(kernel.name, []).append(index)
+        times = map(self._time, indices.values())
         return tuple(sorted(times, key=lambda t: t.time_ms, reverse=True))
 
-    def _time(self, places: Sequence[int]) -> KernelTime:
-        """Some runs of one kernel."""
-        kernels = [self.kernels[place] for place in places]
-        time_ms = _median_ms(self.durations_ns[:, places].sum(axis=1))
+    def _time(self, indices: Sequence[int]) -> KernelTime:
+        """Total time of several calls of one kernel."""
+        kernels = [self.kernels[index] for index in indices]
+        time_ms = _median_ms(self.durations_ns[:, indices].sum(axis=1))
         operations = sum(kernel.operations for kernel in kernels)
         moved_bytes = sum(kernel.moved_bytes for kernel in kernels)
         nodes = dict.fromkeys(node for kernel in kernels for node in kernel.nodes)
@@ -137,7 +137,7 @@ class Profile:
             kernels[0].name,
             kernels[0].rule,
             tuple(nodes),
-            len(places),
+            len(indices),
             time_ms,
             time_ms / self.total_ms,
             _rate(operations, time_ms),
@@ -146,7 +146,7 @@ class Profile:
 
 
 def _rate(count: int, time_ms: float) -> float | None:
-    """In 10^9 a second; None of nothing."""
+    """Rate in 10^9 per second; None for a count of 0."""
     return count / time_ms / 1e6 if count > 0 and time_ms > 0 else None
 
 
@@ -165,10 +165,10 @@ class _Record(ctypes.Structure):
 
 
 class Recorder:
-    """Memory in which the native runtime notes how long the kernels of a call took.
+    """Buffer to which the native runtime writes the durations of a call's kernels.
 
     Args:
-        kernels: how many there are.
+        kernels: number of kernel calls.
     """
 
     def __init__(self, kernels: int) -> None:
@@ -177,19 +177,19 @@ class Recorder:
 
     @property
     def address(self) -> int:
-        """Of the ``relax_rt2_profile``; good as long as this object lives."""
+        """Address of the ``relax_rt2_profile``, valid while this object lives."""
         return ctypes.addressof(self._record)
 
     def durations_ns(self) -> np.ndarray:
-        """Of the last call.
+        """Durations of the last call's kernels.
 
         Raises:
-            CompileError: another number of kernels ran.
+            CompileError: the number of kernels differs.
         """
         ran = self._record.count
         if ran != len(self._durations_ns):
             raise CompileError(
                 f"`main`: expected calls of {len(self._durations_ns)} kernels, got {ran}. "
-                "Hint: only what `compile` made tells which kernels it calls."
+                "Hint: only results of `compile` list their kernel calls."
             )
         return self._durations_ns.copy()

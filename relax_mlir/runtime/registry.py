@@ -1,7 +1,6 @@
-"""Functions that compiled code calls by name.
+"""Global function registry, through which compiled code calls functions by name.
 
-They live in tvm-ffi's registry: what is registered here is seen by everything that uses
-it, and the other way round.
+Shares tvm-ffi's registry with all other users of tvm-ffi.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.errors import ArgumentValueError, RunError, near_misses, shown
+from relax_mlir.errors import ArgumentValueError, RunError, near_misses, short_repr
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
 
@@ -30,31 +29,31 @@ __all__ = [
     "with_near_misses",
 ]
 
-# Each library has a class of functions of its own; this is their base.
+# Each ctypes library has its own function class; this is their base.
 _CFunction = type(ctypes.CDLL(None).abs).__base__ or object
 
 
-# Modules that register functions of ours; loaded when the first of them is called.
+# Modules that register functions on import, loaded at the first lookup.
 _MODULES = {
-    "relax.ext.cublas": "relax_mlir.relax.backend.cuda.cublas",
-    "relax.ext.cudnn": "relax_mlir.relax.backend.cuda.cudnn",
-    "relax_mlir.run_node": "relax_mlir.stages",
-    "relax_mlir.run_stage": "relax_mlir.stages",
+    "relax.ext.cublas": "relax_mlir.tvm.relax.backend.cuda.cublas",
+    "relax.ext.cudnn": "relax_mlir.tvm.relax.backend.cuda.cudnn",
+    "relax_mlir.run_node": "relax_mlir.compiler.host",
+    "relax_mlir.run_stage": "relax_mlir.compiler.host",
 }
 
-_NATIVE = "relax_mlir."  # how the names of functions of the native runtime begin
+_NATIVE = "relax_mlir."  # name prefix of functions of the native runtime
 
-# What was registered here, to be called without crossing tvm-ffi.
+# Functions registered from Python, for direct calls without tvm-ffi.
 _PYTHON: dict[str, tuple[tvm_ffi.Function, Callable[..., Any]]] = {}
 
 
 def function_names() -> list[str]:
-    """All registered functions."""
+    """Names of all registered functions."""
     return sorted(map(str, tvm_ffi.registry.list_global_func_names()))
 
 
 def unknown_function(name: str) -> str:
-    """What is wrong with a name under which nothing is registered."""
+    """Error text for an unregistered name."""
     return (
         f"`{name}`: no such function: expected one that was registered by "
         f"`register_func` or by a loaded library.{near_misses(name, function_names())}"
@@ -65,25 +64,25 @@ _UNKNOWN = re.compile(r"`([^`]*)`: no such function")
 
 
 def with_near_misses(error: ValueError) -> ValueError:
-    """The error of a call; of a function that nobody registered, with names like it."""
-    found = _UNKNOWN.search(str(error))
-    return error if found is None else ValueError(unknown_function(found[1]))
+    """The error of a call; that of an unregistered function lists similar names."""
+    match = _UNKNOWN.search(str(error))
+    return error if match is None else ValueError(unknown_function(match[1]))
 
 
 def register_func(
     func_name: Any, f: Any = None, override: bool = False
 ) -> Callable[..., Any]:
-    """Register a function that compiled code can call; also a decorator.
+    """Register a function for calls from compiled code; also a decorator.
 
     Args:
-        func_name: its name; or the function itself, whose ``__name__`` it then is.
-        f: a Python callable, which gets :class:`NDArray` for tensors (destinations
-            last); a tvm-ffi function; or a C function of a ``ctypes`` library, which
-            gets a pointer to a ``DLTensor`` for each and returns 0 if all went well.
-        override: whether it may take the place of another.
+        func_name: the name; or the function itself, registered by its ``__name__``.
+        f: a Python callable of :class:`NDArray` (destinations last); a tvm-ffi function; or
+            a C function of a ``ctypes`` library with parameters ``DLTensor*``, which
+            returns 0 on success.
+        override: whether to replace an existing function.
 
     Raises:
-        ValueError: the name is taken, and ``override`` is not set.
+        ValueError: the name is registered already, and ``override`` is not set.
     """
     if callable(func_name):
         name = getattr(func_name, "__name__", None)
@@ -106,10 +105,10 @@ def register_func(
                 "replace it"
             )
         tvm_ffi.register_global_func(func_name, _wrapped(function), override=True)
-        made = tvm_ffi.get_global_func(func_name)
+        registered = tvm_ffi.get_global_func(func_name)
         is_native = str(func_name).startswith(_NATIVE)
         _PYTHON[func_name] = (
-            made,
+            registered,
             python_caller(function, is_device_kept=not is_native),
         )
         return function
@@ -130,26 +129,26 @@ def _wrapped(function: Any) -> Callable[..., Any]:
 
 
 def from_ffi(value: Any) -> Any:
-    """A value that crosses tvm-ffi as Python functions get it."""
+    """Convert a value of tvm-ffi for Python: tensors become :class:`NDArray`."""
     if isinstance(value, tvm_ffi.Tensor):
         return shared(value if is_on_gpu(value) else array_of(value))
     return value
 
 
 def to_ffi(value: Any, *, is_device_kept: bool = False) -> Any:
-    """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory.
+    """Convert a Python value for tvm-ffi: arrays become tensors that share memory.
 
     Args:
         is_device_kept: whether arrays on a GPU become tensors there, which a function can
-            write to; else they are copied to the host, to be read.
+            write to; else they are copied to the host, read-only.
     """
     if is_device_kept and isinstance(value, NDArray) and is_on_gpu(value):
         return tvm_ffi.from_dlpack(value)
     if isinstance(value, (NDArray, np.ndarray)):
         array = as_numpy(value)
-        # What numpy does not export: types of ml_dtypes, and memory to read only.
-        is_ours = array.dtype.isbuiltin != 1 or not array.flags.writeable
-        return tensor_of(array) if is_ours else tvm_ffi.from_dlpack(value)
+        # numpy cannot export ml_dtypes and read-only memory.
+        is_special = array.dtype.isbuiltin != 1 or not array.flags.writeable
+        return tensor_of(array) if is_special else tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
         return type(value)(to_ffi(v, is_device_kept=is_device_kept) for v in value)
     if isinstance(value, dict):
@@ -163,46 +162,46 @@ def to_ffi(value: Any, *, is_device_kept: bool = False) -> Any:
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
-    """The function registered under a name, for calls from Python.
+    """The registered function of a name, for calls from Python.
 
-    What was registered from Python is called as it is: any object goes in and comes out.
-    Other functions take and give :class:`NDArray` for tensors, where these are; those of
-    the native runtime get copies of what is on a GPU.
+    Functions registered from Python are called directly, with arbitrary objects. Other
+    functions take and return :class:`NDArray` for tensors, on their devices; functions of
+    the native runtime get host copies of arrays on a GPU.
 
     Args:
-        name: its name.
-        allow_missing: whether to return None if there is none.
+        name: of the function.
+        allow_missing: whether to return None for an unregistered name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the name is not registered.
     """
     try:
         name.encode()
     except UnicodeEncodeError:
         raise ArgumentValueError(
-            f"get_global_func: `name`: expected text in UTF-8, got {shown(name)}"
+            f"get_global_func: `name`: expected text in UTF-8, got {short_repr(name)}"
         ) from None
     if name in _MODULES:
         import_module(_MODULES[name])
-    found = tvm_ffi.get_global_func(name, allow_missing=True)
-    if found is None and name.startswith(_NATIVE):
+    function = tvm_ffi.get_global_func(name, allow_missing=True)
+    if function is None and name.startswith(_NATIVE):
         load_library()
-        found = tvm_ffi.get_global_func(name, allow_missing=True)
-    if found is None:
+        function = tvm_ffi.get_global_func(name, allow_missing=True)
+    if function is None:
         if allow_missing:
             return None
         raise ValueError(unknown_function(name))
-    ours = _PYTHON.get(name)
-    if ours is not None and ours[0].same_as(found):
-        return ours[1]
-    return python_caller(found, is_device_kept=not name.startswith(_NATIVE))
+    python = _PYTHON.get(name)
+    if python is not None and python[0].same_as(function):
+        return python[1]
+    return python_caller(function, is_device_kept=not name.startswith(_NATIVE))
 
 
 def python_caller(function: Any, *, is_device_kept: bool = True) -> Callable[..., Any]:
-    """A function for calls from Python: of tvm-ffi, of C, or of Python as it is.
+    """Adapter for calls of tvm-ffi and C functions from Python.
 
     Args:
-        is_device_kept: whether one of tvm-ffi gets arrays on a GPU there.
+        is_device_kept: whether tvm-ffi functions get arrays on a GPU unchanged.
     """
     if isinstance(function, _CFunction):
         function = _c_function(function)
@@ -210,11 +209,11 @@ def python_caller(function: Any, *, is_device_kept: bool = True) -> Callable[...
         return function
 
     def call(*args: Any) -> Any:
-        given = [to_ffi(arg, is_device_kept=is_device_kept) for arg in args]
+        converted = [to_ffi(arg, is_device_kept=is_device_kept) for arg in args]
         try:
-            return from_ffi(function(*given))
+            return from_ffi(function(*converted))
         except RuntimeError as error:
-            if "std::bad_alloc" in str(error):  # tvm-ffi knows no other name for it
+            if "std::bad_alloc" in str(error):  # tvm-ffi has no class for it
                 raise MemoryError("out of memory") from error
             raise
 
@@ -238,11 +237,11 @@ class _DLTensor(ctypes.Structure):
     )
 
 
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack's kinds of elements
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode by numpy kind
 
 
-def _described(array: np.ndarray) -> _DLTensor:
-    """The C struct that describes an array; it lives as long as the array."""
+def _dl_tensor(array: np.ndarray) -> _DLTensor:
+    """The DLPack struct of an array, valid while the array lives."""
     sizes = ctypes.c_int64 * array.ndim
     strides = [step // array.itemsize for step in array.strides]
     return _DLTensor(
@@ -263,7 +262,7 @@ def _c_function(function: Any) -> Callable[..., None]:
     function.restype = ctypes.c_int
 
     def call(*args: Any) -> None:
-        tensors = [_described(np.from_dlpack(a)) for a in args]
+        tensors = [_dl_tensor(np.from_dlpack(a)) for a in args]
         code = function(*map(ctypes.byref, tensors))
         if code != 0:
             raise RunError(f"C function returned {code}: expected 0")

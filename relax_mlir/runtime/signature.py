@@ -1,15 +1,15 @@
-"""What a compiled model takes and returns.
+"""Signatures of compiled models: inputs, outputs, symbolic sizes and constraints.
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relax_mlir.dialects import dims, symbols
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError
+from relax_mlir.symbolic import dims, symbols
+from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = [
     "AT_LEAST",
@@ -23,10 +23,10 @@ __all__ = [
 ]
 
 Size = tuple[int, int]
-"""A kind and its value."""
+"""A kind and a value."""
 
-# Kinds of sizes: the value itself, the number of a symbol, or an index into the sizes
-# that the shape function fills.
+# Kinds of sizes: the value is a constant, the index of a symbol, or an index into the sizes
+# that the shape function computes.
 STATIC, SYMBOL, DERIVED = 0, 1, 2
 
 # Relations of two sizes.
@@ -38,9 +38,9 @@ class Parameter:
     """An input or output.
 
     Attributes:
-        name: what the model calls it.
-        dtype: its element type; empty if it is no tensor, or is known only when it runs.
-        shape: its dimensions, symbolic ones as text.
+        name: in the model.
+        dtype: its element type; empty for non-tensors, and if unknown at compile time.
+        shape: its dimensions as text.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a compiled model takes and returns.
+    """The signature of a compiled model.
 
     Attributes:
         symbols: names of the symbolic sizes, in the order of the sizes array.
         derived: the expressions that the shape function appends to them.
-        constraints: what must hold of the sizes of a call, as text.
-        arena: bytes of scratch memory, as an expression.
+        constraints: on the sizes of a call, as text.
+        arena: size of the arena in bytes, as an expression.
         constants: keys of the weights, in the order of the code's arguments.
     """
 
@@ -79,7 +79,7 @@ class Signature:
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any]) -> "Signature":  # Any: JSON
-        """A signature from its fields, as JSON holds them."""
+        """A signature from its JSON form."""
         roles = {
             role: tuple(
                 Parameter(p["name"], p["dtype"], tuple(p["shape"]))
@@ -92,7 +92,7 @@ class Signature:
         return Signature(**roles, **lists, arena=fields["arena"])
 
     def size(self, text: str) -> Size:
-        """How the native runtime finds a size: constant, symbol or derived."""
+        """A size in the encoding of the native runtime: constant, symbol or derived."""
         dim = symbols.parse(text)
         if isinstance(dim, int):
             return STATIC, dim
@@ -103,46 +103,46 @@ class Signature:
     def native(
         self, parameters: Sequence[Parameter]
     ) -> list[tuple[str, str, list[int]]]:
-        """Parameters as the native runtime takes them."""
+        """Parameters in the encoding of the native runtime."""
         return [
             (p.name, p.dtype, [n for text in p.shape for n in self.size(text)])
             for p in parameters
         ]
 
     def binders(self) -> list[int]:
-        """Where each symbol gets its value, as the native runtime takes it.
+        """The input dimension that binds each symbol, in the native runtime's encoding.
 
         Raises:
-            CompileError: no dimension of an input tells it.
+            CompileError: no input dimension binds a symbol.
         """
-        found: dict[str, tuple[int, int, int, int]] = {}
+        bound: dict[str, tuple[int, int, int, int]] = {}
         for number, parameter in enumerate(self.inputs):
             for axis, text in enumerate(parameter.shape):
                 for symbol, factor, offset in _linear(text):
-                    known = found.get(symbol)
+                    known = bound.get(symbol)
                     if known is None or (factor, offset) == (1, 0) != known[2:]:
-                        found[symbol] = (number, axis, factor, offset)
-        missing = [name for name in self.symbols if name not in found]
+                        bound[symbol] = (number, axis, factor, offset)
+        missing = [name for name in self.symbols if name not in bound]
         if missing:
             raise CompileError(
-                f"`main`: size `{missing[0]}`: expected a dimension of an input to be it, or "
-                f"a multiple plus a number, got {self}"
+                f"`main`: size `{missing[0]}`: expected an input dimension that is it, or a "
+                f"multiple plus a constant, got {self}"
             )
-        return [n for name in self.symbols for n in found[name]]
+        return [n for name in self.symbols for n in bound[name]]
 
     def checks(self) -> list[int]:
-        """The constraints, as the native runtime takes them."""
+        """The constraints in the encoding of the native runtime."""
         numbers: list[int] = []
         for text in self.constraints:
-            found = Constraint.parse(text)
-            relation = EQUAL if found.relation == "==" else AT_LEAST
-            lhs, rhs = self.size(str(found.lhs)), self.size(str(found.rhs))
+            check = Constraint.parse(text)
+            relation = EQUAL if check.relation == "==" else AT_LEAST
+            lhs, rhs = self.size(str(check.lhs)), self.size(str(check.rhs))
             numbers += [*lhs, relation, *rhs]
         return numbers
 
 
 def _linear(text: str) -> list[tuple[str, int, int]]:
-    """``(n, 2, 1)`` of ``2*n + 1``; nothing of any other form."""
+    """``[(n, 2, 1)]`` for ``2*n + 1``; empty if not linear in one symbol."""
     dim = symbols.parse(text)
     names = symbols.symbols_of(dim)
     if len(names) != 1:

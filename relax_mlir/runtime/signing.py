@@ -1,10 +1,10 @@
-"""Ed25519 signatures of whole files of compiled models.
+"""Ed25519 signatures of files of compiled models.
 
-A signature stands in the comment of the zip archive, at the very end of the file, and is
-made over all other bytes: members, their names and order, and the directory of the archive.
-Only ``cryptography`` knows keys; it is an extra, and loaded where a key is used.
+A signature is in the comment of the zip archive, at the end of the file, and covers all
+other bytes: members, their names and order, and the central directory. Keys are handled by
+``cryptography``, an optional dependency that is imported on use.
 
-Imports nothing that compiles: files of models for GPUs carry this module.
+Does not import the compiler: model files for GPUs bundle this module.
 
 Source: RFC 8032 (Ed25519), APPNOTE.TXT 6.3.10 of PKWARE, section 4.3.16 (end of central
 directory record).
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from relax_mlir.errors import SignatureError
-from relax_mlir.files import check_path_name, whole_file
+from relax_mlir.support.files import atomic_file, check_path_name
 
 __all__ = [
     "FileSignature",
@@ -37,10 +37,10 @@ __all__ = [
 ]
 
 KeySource = str | os.PathLike[str] | bytes
-"""A key in PEM: the path of a file, or the bytes of one."""
+"""A key in PEM: the path of a file, or its bytes."""
 
 _CHUNK_BYTES = 1 << 20
-_CONTEXT = b"relax_mlir signed model 1\0"  # no other use of a key signs such a message
+_CONTEXT = b"relax_mlir signed model 1\0"  # domain separation from other uses of a key
 _COMMENT = re.compile(rb"relax_mlir signature 1\n([0-9a-f]{64})\n([0-9a-f]{128})\n")
 _COMMENT_BYTES = 217
 _END = struct.Struct("<4s4H2LH")  # end of central directory record
@@ -50,11 +50,11 @@ _COMMENT_LENGTH_BYTES = 2  # the last field of the record
 
 @dataclass(frozen=True)
 class FileSignature:
-    """A signature as it stands in a file; that it is valid is another question.
+    """The signature in a file, not yet verified.
 
     Attributes:
-        public_key: in hexadecimal, the key that the file claims to be signed with.
-        value: the signature of 64 bytes.
+        public_key: the claimed key in hexadecimal.
+        value: the signature, 64 bytes.
     """
 
     public_key: str
@@ -64,11 +64,11 @@ class FileSignature:
 def find_end(file: BinaryIO) -> int:
     """Offset of the end of central directory record.
 
-    It ends the file, or a signature of ours follows it: an archive in which something else
-    follows could be read in more than one way.
+    Only a signature may follow the record: an archive with other data there could be read
+    in more than one way.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the record is missing.
     """
     size_bytes = file.seek(0, io.SEEK_END)
     for comment_bytes in (0, _COMMENT_BYTES):
@@ -86,36 +86,36 @@ def find_end(file: BinaryIO) -> int:
 
 
 def read_signature(file: BinaryIO) -> FileSignature | None:
-    """The signature of a file, or None.
+    """The signature of a file; None if unsigned.
 
     Raises:
-        ValueError: it is no archive that could be signed.
+        ValueError: the file is not an archive in a signable form.
     """
     file.seek(find_end(file) + _END.size)
-    found = _COMMENT.fullmatch(file.read())
-    if found is None:
+    match = _COMMENT.fullmatch(file.read())
+    if match is None:
         return None
-    return FileSignature(found[1].decode(), bytes.fromhex(found[2].decode()))
+    return FileSignature(match[1].decode(), bytes.fromhex(match[2].decode()))
 
 
 def verify(file: BinaryIO, public_key: KeySource, where: str) -> None:
-    """Refuse a file unless a key has signed all of it.
+    """Verify that a key has signed a file.
 
     Args:
         public_key: Ed25519, in PEM.
-        where: what errors call the file.
+        where: name of the file in errors.
 
     Raises:
-        SignatureError: it is unsigned, signed with another key or has been changed since;
+        SignatureError: the file is unsigned, signed with another key, or was changed since;
             the key cannot be read, or ``cryptography`` is missing.
-        ValueError: it is no archive that could be signed.
+        ValueError: the file is not an archive in a signable form.
     """
     key = _public_key(public_key)
     signature = read_signature(file)
     if signature is None:
         raise SignatureError(
             f"{where}: not signed: expected a signature of the key {_text(key)}. "
-            "Hint: `relax-mlir sign` makes one"
+            "Hint: `relax-mlir sign` creates one"
         )
     is_valid = signature.public_key == _text(key)
     if not (is_valid and _has_signed(key, signature, file)):
@@ -126,7 +126,7 @@ def verify(file: BinaryIO, public_key: KeySource, where: str) -> None:
 
 
 def is_intact(file: BinaryIO, signature: FileSignature) -> bool:
-    """Whether a file is what was signed with the key that it claims, whoever has that.
+    """Whether a file's signature is valid for its claimed key, which may be anyone's.
 
     Raises:
         SignatureError: ``cryptography`` is missing.
@@ -137,7 +137,7 @@ def is_intact(file: BinaryIO, signature: FileSignature) -> bool:
 
 
 def _has_signed(key: Any, signature: FileSignature, file: BinaryIO) -> bool:
-    """Whether a key has signed a file; Any: Ed25519PublicKey."""
+    """Whether a signature is valid; Any: Ed25519PublicKey."""
     try:
         key.verify(signature.value, _message(file))
     except _cryptography().exceptions.InvalidSignature:
@@ -148,11 +148,11 @@ def _has_signed(key: Any, signature: FileSignature, file: BinaryIO) -> bool:
 def write_signed(
     file: BinaryIO, private_key: KeySource, output: str | os.PathLike[str]
 ) -> str:
-    """Write a file with a signature, whole or not at all; one that it has is replaced.
+    """Write a signed copy of a file atomically; replaces an existing signature.
 
     Args:
         private_key: Ed25519, in PEM, without a passphrase.
-        output: where it goes, which may be where ``file`` is.
+        output: path of the result, which may be that of ``file``.
 
     Returns:
         The public key in hexadecimal.
@@ -160,20 +160,20 @@ def write_signed(
     Raises:
         SignatureError: the key cannot be read, or ``cryptography`` is missing.
         OSError: the output cannot be written.
-        ValueError: it is no archive that can be signed.
+        ValueError: the file is not an archive in a signable form.
     """
     key = _private_key(private_key)
     public = _text(key.public_key())
     value = key.sign(_message(file)).hex()
     comment = f"relax_mlir signature 1\n{public}\n{value}\n".encode()
-    with whole_file(output) as temporary, temporary.open("wb") as signed:
+    with atomic_file(output) as temporary, temporary.open("wb") as signed:
         signed.writelines(_signed_bytes(file))
         signed.write(struct.pack("<H", len(comment)) + comment)
     return public
 
 
 def generate_keys(path: str | os.PathLike[str]) -> Path:
-    """Make a pair of keys: the private one at ``path``, readable by this user alone.
+    """Generate a key pair, with the private key at ``path``, readable for this user only.
 
     Returns:
         The path of the public key, ``key.pub.pem`` beside ``key.pem``.
@@ -203,16 +203,16 @@ def generate_keys(path: str | os.PathLike[str]) -> Path:
 
 
 def _signed_bytes(file: BinaryIO) -> Iterator[bytes]:
-    """All of a file but the last field of the archive and the comment, which are ours."""
-    left_bytes = find_end(file) + _END.size - _COMMENT_LENGTH_BYTES
+    """The bytes of a file without the archive comment and its length field."""
+    remaining_bytes = find_end(file) + _END.size - _COMMENT_LENGTH_BYTES
     file.seek(0)
-    while chunk := file.read(min(_CHUNK_BYTES, left_bytes)):
-        left_bytes -= len(chunk)
+    while chunk := file.read(min(_CHUNK_BYTES, remaining_bytes)):
+        remaining_bytes -= len(chunk)
         yield chunk
 
 
 def _message(file: BinaryIO) -> bytes:
-    """What is signed of a file: a digest of it as it is without a signature."""
+    """The signed message: a digest of the file without signature, with context."""
     digest = hashlib.sha512()
     for chunk in _signed_bytes(file):
         digest.update(chunk)
@@ -230,14 +230,14 @@ def _private_key(source: KeySource) -> Any:  # Any: Ed25519PrivateKey
     forms = _cryptography().hazmat.primitives.serialization
     kind = _ed25519().Ed25519PrivateKey
 
-    def read(pem: bytes) -> Any:  # Any: keys of many kinds
+    def read(pem: bytes) -> Any:  # Any: keys of many types
         return forms.load_pem_private_key(pem, password=None)
 
     return _read_key(source, read, kind, "private")
 
 
 def _read_key(source: KeySource, read: Any, kind: Any, noun: str) -> Any:
-    """A key out of PEM; Any: what `cryptography` has."""
+    """Read a key in PEM; Any: types of `cryptography`."""
     where = f"{noun} key" if isinstance(source, bytes) else os.fspath(source)
     try:
         if not isinstance(source, bytes):
@@ -248,7 +248,7 @@ def _read_key(source: KeySource, read: Any, kind: Any, noun: str) -> Any:
         raise SignatureError(
             f"{where}: the {noun} key cannot be read: {error.strerror}"
         ) from error
-    except Exception as error:  # `cryptography` raises many kinds
+    except Exception as error:  # `cryptography` raises many types
         raise SignatureError(
             f"{where}: expected an Ed25519 {noun} key in PEM without a passphrase: {error}"
         ) from error
@@ -267,7 +267,7 @@ def _ed25519() -> Any:  # Any: the module
     return _cryptography().hazmat.primitives.asymmetric.ed25519
 
 
-def _cryptography() -> Any:  # Any: the package, with the modules that are used here
+def _cryptography() -> Any:  # Any: the package with its submodules
     try:
         import cryptography.exceptions
         import cryptography.hazmat.primitives.asymmetric.ed25519

@@ -1,27 +1,27 @@
-"""The sizes of a call, found from the shapes of its inputs, in Python.
+"""Binding of symbolic sizes to the shapes of a call's inputs, in Python.
 
-``native/executable.cc`` does the same for CPUs; both say what does not fit in the same
-words. Imports nothing that compiles: files of models for GPUs carry this module.
+``native/executable.cc`` is the counterpart for CPUs, with the same error messages. Does not
+import the compiler: model files for GPUs bundle this module.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from relax_mlir.dialects import symbols
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.signature import DERIVED, STATIC, SYMBOL, Parameter, Signature
+from relax_mlir.symbolic import symbols
+from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["SizeBinder"]
 
-_LIMIT = 1 << 62  # bytes, and any size
+_LIMIT = 1 << 62  # maximum of any size, and of bytes
 
 Shape = tuple[int, ...]
 
 
 class _Binder(NamedTuple):
-    """Where a symbol gets its value: the dimension is factor * symbol + offset."""
+    """The input dimension that binds a symbol: its size is factor * symbol + offset."""
 
     argument: int
     dim: int
@@ -30,10 +30,10 @@ class _Binder(NamedTuple):
 
 
 class SizeBinder:
-    """Finds the symbolic sizes of calls, and checks shapes against them.
+    """Binds the symbolic sizes of calls, and checks shapes against them.
 
     Raises:
-        CompileError: no dimension of an input tells a size.
+        CompileError: no input dimension binds a symbol.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -51,11 +51,11 @@ class SizeBinder:
         self._dims = {text: symbols.parse(text) for text in (*texts, signature.arena)}
 
     def bind(self, shapes: Sequence[Shape]) -> dict[str, int]:
-        """The symbolic sizes of a call whose inputs have these shapes.
+        """The symbolic sizes of a call with inputs of these shapes.
 
         Raises:
-            ValueError: a rank or a dimension is not what it must be, or a constraint does
-                not hold; the message names input and dimension.
+            ValueError: a rank or dimension is wrong, or a constraint is violated; the
+                message names input and dimension.
         """
         inputs = self._signature.inputs
         for number, (parameter, shape) in enumerate(zip(inputs, shapes, strict=True)):
@@ -69,7 +69,7 @@ class SizeBinder:
             name: self._solve(binder, shapes)
             for name, binder in zip(names, self._binders, strict=True)
         }
-        # Before any other: the arithmetic of those may rely on them.
+        # Derived sizes last: their arithmetic may rely on the other checks.
         for is_derived in (False, True):
             for number, shape in enumerate(shapes):
                 self._check_dims(number, inputs[number], shape, values, is_derived)
@@ -81,30 +81,30 @@ class SizeBinder:
         """The shapes of the outputs.
 
         Raises:
-            ValueError: one is negative, or too large for any memory.
+            ValueError: a size is negative, or too large for any memory.
         """
         return [self._output_shape(p, values) for p in self._signature.outputs]
 
     def check_output(
         self, number: int, shape: Sequence[int], values: Mapping[str, int]
     ) -> None:
-        """Refuse an array to write to that has not the shape of an output.
+        """Check the shape of an array for an output.
 
         Raises:
-            ValueError: its rank or a dimension is another.
+            ValueError: its rank or a dimension is wrong.
         """
         parameter = self._signature.outputs[number]
-        place = len(self._signature.inputs) + number
+        argument = len(self._signature.inputs) + number
         if len(shape) != len(parameter.shape):
             raise ValueError(
-                f"{self._where(place)}: expected rank {len(parameter.shape)}, got "
+                f"{self._where(argument)}: expected rank {len(parameter.shape)}, got "
                 f"{len(shape)}"
             )
         for is_derived in (False, True):
-            self._check_dims(place, parameter, shape, values, is_derived)
+            self._check_dims(argument, parameter, shape, values, is_derived)
 
     def arena_bytes(self, values: Mapping[str, int]) -> int:
-        """The scratch memory of a call."""
+        """Size of the arena of a call, in bytes."""
         return self._value(self._signature.arena, values)
 
     def _output_shape(self, parameter: Parameter, values: Mapping[str, int]) -> Shape:
@@ -180,12 +180,12 @@ class SizeBinder:
         )
 
     def _origins(self, check: Constraint, values: Mapping[str, int]) -> str:
-        """Which dimensions the symbols of a constraint have their values from."""
+        """Text that names the dimensions that bind the symbols of a constraint."""
         mentioned = {s for d in (check.lhs, check.rhs) for s in symbols.symbols_of(d)}
-        found = [
+        origins = [
             f"`{name}` is {values[name]} by dimension {binder.dim} of argument "
             f"{binder.argument} `{self._signature.inputs[binder.argument].name}`"
             for name, binder in zip(self._signature.symbols, self._binders, strict=True)
             if name in mentioned
         ]
-        return f", where {' and '.join(found)}" if found else ""
+        return f", where {' and '.join(origins)}" if origins else ""

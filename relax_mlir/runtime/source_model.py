@@ -1,8 +1,8 @@
-"""The ONNX source of a compiled model, for calls whose sizes broadcast otherwise.
+"""ONNX source of a compiled model, to respecialise it for other broadcasting.
 
-A broadcast of [n] and [m] is compiled as if n and m were equal, which costs nothing and
-is what most models mean. Where one of them is 1 in a call, that code refuses the call, and
-the source is compiled for its sizes. Imports nothing that compiles.
+A broadcast of [n] and [m] is compiled on the assumption n == m, which is free and what most
+models mean. If one of them is 1 in a call, the compiled code rejects the call, and the
+source is compiled for its sizes. Does not import the compiler.
 """
 
 from __future__ import annotations
@@ -16,44 +16,48 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.dialects import symbols
-from relax_mlir.onnx_source import DeclaredInput, OnnxSource
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.onnx_source import DeclaredInput, OnnxSource
+from relax_mlir.symbolic import symbols
 
 __all__ = ["SourceModel"]
 
-_KEY = "relax.source"  # among the constants of a file
+_KEY = "relax.source"  # among the constants of a model file
 _HEADER_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """An ONNX model that is compiled again for the sizes of a call.
+    """An ONNX model to compile for the sizes of individual calls.
 
     Attributes:
         source: the model.
-        options: how it is compiled: those of ``StageOptions`` that are plain values.
+        options: compile options: those of ``JITOptions`` with JSON values.
     """
 
     source: OnnxSource
     options: Mapping[str, Any]  # Any: JSON
 
     def results(self, arrays: Sequence[Any], refusal: ValueError) -> list[np.ndarray]:
-        """The outputs for a call that the compiled code has refused.
+        """The outputs of a call that the compiled code rejected.
 
         Args:
             arrays: inputs in order.
-            refusal: why; it is raised again where the model cannot take the inputs.
+            refusal: the error, raised again if the model does not accept the inputs.
         """
-        given = [a if isinstance(a, NDArray) else NDArray(_as_array(a)) for a in arrays]
-        if not self._declares(given):
+        inputs = [
+            a if isinstance(a, NDArray) else NDArray(_as_array(a)) for a in arrays
+        ]
+        if not self._accepts(inputs):
             raise refusal
-        # It compiles, so it is loaded when it is needed.
-        found = import_module("relax_mlir.stages.broadcast").run(self, given, refusal)
-        return [as_numpy(value).copy() for value in found]
+        # Imported late: it imports the compiler.
+        outputs = import_module("relax_mlir.compiler.host.respecialize").run(
+            self, inputs, refusal
+        )
+        return [as_numpy(value).copy() for value in outputs]
 
-    def _declares(self, arrays: Sequence[NDArray]) -> bool:
-        """Whether arrays have the types that the inputs are declared with."""
+    def _accepts(self, arrays: Sequence[NDArray]) -> bool:
+        """Whether arrays match the declared types of the inputs."""
         if len(arrays) != len(self.source.inputs):
             return False
         values: dict[str, int] = {}
@@ -73,27 +77,27 @@ class SourceModel:
         return True
 
     def write(self, outputs: Sequence[np.ndarray], out: Sequence[Any]) -> None:
-        """Write outputs to arrays of a caller.
+        """Copy outputs into the caller's arrays.
 
         Raises:
-            TypeError, ValueError: an array has another type or shape.
+            TypeError, ValueError: the type or shape of an array is wrong.
         """
-        for number, (made, target) in enumerate(zip(outputs, out, strict=True)):
+        for number, (output, target) in enumerate(zip(outputs, out, strict=True)):
             array = _as_array(target)
             where = f"`main`: output {number}"
-            if array.dtype != made.dtype:
+            if array.dtype != output.dtype:
                 raise TypeError(
-                    f"{where}: expected dtype {made.dtype}, got {array.dtype}"
+                    f"{where}: expected dtype {output.dtype}, got {array.dtype}"
                 )
-            if array.shape != made.shape:
+            if array.shape != output.shape:
                 raise ValueError(
-                    f"{where}: expected shape {made.shape}, got {array.shape}"
+                    f"{where}: expected shape {output.shape}, got {array.shape}"
                 )
-        for made, target in zip(outputs, out, strict=True):
-            np.copyto(_as_array(target), made)
+        for output, target in zip(outputs, out, strict=True):
+            np.copyto(_as_array(target), output)
 
     def constants(self) -> dict[str, np.ndarray]:
-        """What a file of the compiled model holds of it."""
+        """The serialised form among the constants of a model file."""
         header = {
             "inputs": [asdict(p) for p in self.source.inputs],
             "options": dict(self.options),
@@ -104,10 +108,10 @@ class SourceModel:
 
     @staticmethod
     def of_constants(constants: Mapping[str, np.ndarray]) -> SourceModel | None:
-        """The source that a file holds, if it does.
+        """The source among the constants of a model file; None if there is none.
 
         Raises:
-            ValueError: it is damaged.
+            ValueError: the serialised form is damaged.
         """
         if _KEY not in constants:
             return None
@@ -121,7 +125,7 @@ class SourceModel:
         return SourceModel(OnnxSource(data[end:], inputs), header["options"])
 
 
-def _as_array(value: Any) -> np.ndarray:  # Any: whatever has DLPack
+def _as_array(value: Any) -> np.ndarray:  # Any: DLPack arrays
     if isinstance(value, np.ndarray):
         return value
     with suppress(TypeError, BufferError, RuntimeError):

@@ -1,1 +1,1 @@
-"""Schedule rules: how the kernels of a class become loops on a machine."""
+"""Schedule rules: matching of kernels, and emission of their loops for CPUs and GPUs."""

@@ -1,4 +1,4 @@
-"""Configurations: what a rule leaves open about a kernel, as values and as text."""
+"""Configurations: tunable parameters of a schedule rule, as values and as text."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ _CHOICE = re.compile(r"\s*(\w+)\s*=\s*(\d{1,9})\s*")
 
 @dataclass(frozen=True)
 class Configuration:
-    """One way to write a kernel; the fields of a subclass are whole numbers.
+    """One point in the search space of a rule; the fields of a subclass are integers.
 
-    Its text names the rule and all fields: ``Windows{width=7}``.
+    Its text names the rule and all fields: ``Pooling{width=7}``.
     """
 
     rule: ClassVar[str]
@@ -28,17 +28,17 @@ class Configuration:
 
 
 def parse_configuration(text: str) -> tuple[str, dict[str, int]]:
-    """The rule that a text names, and the choices it makes.
+    """Parse a configuration: the name of a rule, and values of some of its fields.
 
     Raises:
-        ValueError: the text is no configuration.
+        ValueError: the syntax is invalid.
     """
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         raise ValueError(
-            f"expected a configuration such as `Windows{{width=7}}`, got `{text}`"
+            f"expected a configuration such as `Pooling{{width=7}}`, got `{text}`"
         )
-    rule, inner = found.groups()
+    rule, inner = match.groups()
     choices: dict[str, int] = {}
     for part in (inner or "").split(",") if (inner or "").strip() else ():
         choice = _CHOICE.fullmatch(part)
@@ -55,28 +55,29 @@ C = TypeVar("C", bound=Configuration)
 
 
 def find_configuration(choices: Mapping[str, int], known: Sequence[C]) -> C:
-    """The first configuration in which all choices are made.
+    """Find the first configuration with given values of some fields.
 
     Args:
-        choices: values of some fields.
+        choices: the values, by field.
         known: one or more configurations of one class.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no configuration matches.
     """
-    ways = [asdict(configuration) for configuration in known]
-    for configuration, way in zip(known, ways, strict=True):
-        if choices.items() <= way.items():
+    fields = [asdict(configuration) for configuration in known]
+    for configuration, values_of in zip(known, fields, strict=True):
+        if choices.items() <= values_of.items():
             return configuration
     for name, value in choices.items():
-        if name not in ways[0]:
-            names = ", ".join(f"`{n}`" for n in ways[0])
+        if name not in fields[0]:
+            names = ", ".join(f"`{n}`" for n in fields[0])
             raise ValueError(
-                f"unknown choice `{name}`: expected {names}.{near_misses(name, ways[0])}"
+                f"unknown choice `{name}`: expected {names}."
+                f"{near_misses(name, fields[0])}"
             )
-        values = sorted({way[name] for way in ways})
+        values = sorted({values_of[name] for values_of in fields})
         if value not in values:
             expected = ", ".join(map(str, values))
             raise ValueError(f"`{name}`: expected one of {expected}, got {value}")
     together = ", ".join(f"{k}={v}" for k, v in choices.items())
-    raise ValueError(f"no configuration has {together} together")
+    raise ValueError(f"no configuration combines {together}")

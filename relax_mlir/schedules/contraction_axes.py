@@ -1,73 +1,78 @@
-"""Axes of a contraction that are walked as one."""
+"""Merging of contraction axes that are contiguous in all operands."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from relax_mlir.schedules.emit import Extent, product
-from relax_mlir.schedules.nest import Access
+from relax_mlir.schedules.builder import IndexLike, product
+from relax_mlir.schedules.kernel_view import Access
 
-__all__ = ["Axis", "groups", "merged"]
+__all__ = ["Axis", "merge_axes", "mergeable_groups"]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of the anchor, and how far it counts.
+    """A loop axis of the anchor statement, possibly several axes collapsed into one.
 
-    One that stands for several counts on past its own size: what lies behind the end of
-    a dimension of a row-major buffer is the next row.
+    A collapsed axis runs over the product of their sizes: past the end of a dimension of
+    a row-major buffer the next row follows.
+
+    Attributes:
+        number: of the innermost of the axes; extent: trip count.
     """
 
     number: int
-    extent: Extent
+    extent: IndexLike
 
 
-def merged(
+def merge_axes(
     axes: Sequence[int],
-    extents: Sequence[Extent],
+    extents: Sequence[IndexLike],
     accesses: Sequence[Access],
     apart: Container[int] = (),
 ) -> list[Axis]:
-    """Some axes, outermost first, neighbours as one where all accesses allow it.
+    """Merge neighbouring axes, outermost first, where all accesses allow it.
 
-    Axes of one point are left out, unless no other is there.
+    Axes of size 1 are dropped, unless there is no other.
 
     Args:
-        apart: axes that stay alone.
+        apart: axes that are not merged.
     """
     return [
         Axis(group[-1], product([extents[n] for n in group]))
-        for group in groups(axes, extents, accesses, apart)
+        for group in mergeable_groups(axes, extents, accesses, apart)
     ]
 
 
-def groups(
+def mergeable_groups(
     axes: Sequence[int],
-    extents: Sequence[Extent],
+    extents: Sequence[IndexLike],
     accesses: Sequence[Access],
     apart: Container[int] = (),
 ) -> list[list[int]]:
-    """The numbers of those that :func:`merged` makes one, outermost first."""
-    found: list[list[int]] = []
+    """The groups of axes that :func:`merge_axes` merges, outermost first."""
+    result: list[list[int]] = []
     for number in axes:
         if extents[number] == 1:
             continue
-        before = found[-1][-1] if found else number
-        is_free = number not in apart and before not in apart and before != number
-        if is_free and _walk_as_one(before, number, extents[number], accesses):
-            found[-1].append(number)
+        before = result[-1][-1] if result else number
+        may_merge = number not in apart and before not in apart and before != number
+        if may_merge and _are_mergeable(before, number, extents[number], accesses):
+            result[-1].append(number)
         else:
-            found.append([number])
-    return found or [[axes[-1]]]
+            result.append([number])
+    return result or [[axes[-1]]]
 
 
-def _walk_as_one(
-    outer: int, inner: int, extent: Extent, accesses: Sequence[Access]
+def _are_mergeable(
+    outer: int, inner: int, extent: IndexLike, accesses: Sequence[Access]
 ) -> bool:
-    """Whether an axis goes on where ``inner``, of so many points, ends."""
+    """Whether the stride of ``outer`` is ``extent`` strides of ``inner`` in all accesses."""
     if not isinstance(extent, int):
         return False
     for access in accesses:
-        far, near = (access.stride_of(axis) for axis in (outer, inner))
-        if far is None or near is None or far != near * extent:
+        outer_stride, inner_stride = map(access.stride_of, (outer, inner))
+        if outer_stride is None or inner_stride is None:
+            return False
+        if outer_stride != inner_stride * extent:
             return False
     return True

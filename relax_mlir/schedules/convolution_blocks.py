@@ -1,4 +1,4 @@
-"""Which tensor programs are convolutions, read from their blocks."""
+"""Matching of TIR programs that are convolutions."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from collections.abc import Mapping
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
-from relax_mlir.dialects.tir import BlockOp, marks
-from relax_mlir.indexing import Linear, linear_in
-from relax_mlir.kinds import contraction_of
-from relax_mlir.rewriting import walk
-from relax_mlir.schedules.convolution_plan import Operand, read_convolution
-from relax_mlir.schedules.rule import Refusal
-from relax_mlir.traversal import named, own_operations
+from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.op_pattern import contraction_of
+from relax_mlir.dialects.tir import BlockOp, attribute_names
+from relax_mlir.ir.traversal import operations_named, own_operations
+from relax_mlir.rewrite.patterns import walk
+from relax_mlir.schedules.match_convolution import ConvolutionOperand, match_convolution
+from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 
 __all__ = ["convolution_of"]
 
 
 def convolution_of(function: func.FuncOp) -> tuple[int, ConvolutionShape, str] | None:
-    """What the one contraction of a program convolves; None of others and open sizes.
+    """Match the only contraction of a program as a convolution of static sizes.
 
     Returns:
-        How many pictures, what is computed of each, and the element type of the factors.
+        The number of images, the convolution of one image, and the element type of the
+        operands; None for other programs.
     """
-    found = contraction_of(function)
-    if found is None:
+    contraction = contraction_of(function)
+    if contraction is None:
         return None
-    block, reads = found
-    (store,) = named(block.body.blocks[0], "memref.store")
+    block, reads = contraction
+    (store,) = operations_named(block.body.blocks[0], "memref.store")
     axes = {axis: n for n, axis in enumerate(block.body.blocks[0].arguments)}
     pads = _pads(function)
     first, second, result = (
@@ -43,23 +44,27 @@ def convolution_of(function: func.FuncOp) -> tuple[int, ConvolutionShape, str] |
         return None
     extents = list(ir.DenseI64ArrayAttr(block.static_extents))
     try:
-        made = read_convolution(block.kinds.value, extents, (first, second), result)
-    except Refusal:
+        match = match_convolution(block.kinds.value, extents, (first, second), result)
+    except NotApplicable:
         return None
     element = str(ir.MemRefType(reads[0].operands[0].type).element_type)
-    return 1 if made.batch is None else extents[made.batch], made.shape, element
+    images = 1 if match.batch is None else extents[match.batch]
+    return images, match.shape, element
 
 
 def _pads(function: func.FuncOp) -> dict[ir.Value, tuple[ir.Value, list[int]]]:
-    """What a program pads: the source of each buffer, and what it puts before."""
-    found: dict[ir.Value, tuple[ir.Value, list[int]]] = {}
+    """The source and the leading padding of each padded buffer of a program."""
+    pads: dict[ir.Value, tuple[ir.Value, list[int]]] = {}
     for block in own_operations(function.entry_block):
-        if isinstance(block, BlockOp) and marks.PAD in block.attributes:
-            named = {o.operation.name: o for o in walk(block)}
-            source, target = named["memref.load"], named["memref.store"]
-            before = list(ir.DenseI64ArrayAttr(block.attributes[marks.PAD]))
-            found[target.operands[1]] = source.operands[0], before
-    return found
+        if isinstance(block, BlockOp) and attribute_names.PAD in block.attributes:
+            operations_named = {o.operation.name: o for o in walk(block)}
+            source, target = (
+                operations_named["memref.load"],
+                operations_named["memref.store"],
+            )
+            before = list(ir.DenseI64ArrayAttr(block.attributes[attribute_names.PAD]))
+            pads[target.operands[1]] = source.operands[0], before
+    return pads
 
 
 def _operand(
@@ -67,14 +72,18 @@ def _operand(
     indices: list[ir.Value],
     axes: Mapping[ir.Value, int],
     pads: Mapping[ir.Value, tuple[ir.Value, list[int]]],
-) -> Operand | None:
-    """An operand where it lies in memory; None if its indices are not linear."""
+) -> ConvolutionOperand | None:
+    """An operand before padding; None if its index maps are not linear."""
     source, before = pads.get(buffer, (buffer, [0] * len(indices)))
-    forms = [linear_in(index, axes) for index in indices]
+    forms = [affine_form(index, axes) for index in indices]
     known = [
-        form.plus(Linear({}, -count))
+        form.plus(AffineForm({}, -count))
         for form, count in zip(forms, before, strict=True)
         if form is not None
     ]
     is_linear = len(known) == len(forms)
-    return Operand(known, ir.MemRefType(source.type).shape) if is_linear else None
+    return (
+        ConvolutionOperand(known, ir.MemRefType(source.type).shape)
+        if is_linear
+        else None
+    )

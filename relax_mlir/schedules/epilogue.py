@@ -1,4 +1,4 @@
-"""What follows a sum and runs on its results while they are in registers."""
+"""Epilogues: elementwise statements on accumulators while these are in registers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import Linear, buffer_sizes
-from relax_mlir.schedules.emit import Extent
-from relax_mlir.schedules.nest import Access, Kernel, Statement
-from relax_mlir.schedules.rule import Refusal, check_one_output
-from relax_mlir.schedules.vectorize_body import BodyCloner, Relocate, load, store
+from relax_mlir.analysis.index_maps import AffineForm, buffer_sizes
+from relax_mlir.schedules.builder import IndexLike
+from relax_mlir.schedules.kernel_view import Access, Kernel, Statement
+from relax_mlir.schedules.rule import NotApplicable, check_one_output
+from relax_mlir.schedules.vectorize_body import (
+    BodyVectorizer,
+    Relocate,
+    load_vector,
+    store_vector,
+)
 
-__all__ = ["Epilogue", "Map", "is_flat", "map_after", "maps_after"]
+__all__ = [
+    "ElementwiseStatement",
+    "Epilogue",
+    "is_contiguous",
+    "match_elementwise",
+    "match_epilogue",
+]
 
 
 @dataclass(frozen=True)
-class Map:
-    """A statement that runs on each result of the sum, its accesses in the sum's axes."""
+class ElementwiseStatement:
+    """An elementwise statement of an epilogue, with index maps in the anchor's axes."""
 
     statement: Statement
     inputs: tuple[Access, ...]
@@ -27,174 +38,188 @@ class Map:
 
 @dataclass(frozen=True)
 class Epilogue:
-    """The maps after a sum, for vectors of its results.
+    """The epilogue of a reduction, for vectors of its accumulators.
 
     Attributes:
-        anchor: the statement that sums; maps: what follows.
-        columns: the axes that lie side by side in the result; lanes: of a vector.
-        relocate: replaces a buffer and the indices in it by what stands in for them.
+        anchor: the reduction; maps: the elementwise statements after it.
+        columns: the contiguous axes of the result; lanes: per vector.
+        relocate: substitutes scratch for a buffer and its indices.
     """
 
     anchor: Statement
-    maps: Sequence[Map]
+    maps: Sequence[ElementwiseStatement]
     columns: Sequence[int]
     lanes: int
-    relocate: Relocate = lambda buffer, where: (buffer, where)
+    relocate: Relocate = lambda buffer, indices: (buffer, indices)
 
     @property
     def accesses(self) -> list[Access]:
-        """What is read and written, but for results that stay in registers."""
+        """Memory accesses: the output, and the inputs that are not in registers."""
         results = [self.anchor.outputs[0], *(m.output for m in self.maps)]
         kept = {access.buffer for access in results[:-1]}
         read = [access for m in self.maps for access in m.inputs]
         return [results[-1], *(r for r in read if r.buffer not in kept)]
 
     def store(
-        self, value: ir.Value, at: Mapping[int, Extent], mask: ir.Value | None
+        self, value: ir.Value, at: Mapping[int, IndexLike], mask: ir.Value | None
     ) -> None:
-        """Run the maps on one vector of results, and write what comes out.
+        """Apply the epilogue to a vector of accumulators, and store the result.
 
         Args:
-            at: the point of its first lane; axes that are missing are 0.
+            at: point of the first lane, by axis; missing axes are 0.
+            mask: of the lanes to store; None for all.
         """
         points = [at.get(i, 0) for i in range(len(self.anchor.kinds))]
         out = self.anchor.outputs[0]
         produced = {out.buffer: value}
-        for following in self.maps:
-            value = self._map(following, points, produced, mask)
-            out = following.output
+        for statement in self.maps:
+            value = self._apply(statement, points, produced, mask)
+            out = statement.output
             produced[out.buffer] = value
-        buffer, where = self.relocate(out.buffer, out.indices(points))
-        store(value, buffer, where, self.lanes, mask)
+        buffer, indices = self.relocate(out.buffer, out.indices(points))
+        store_vector(value, buffer, indices, self.lanes, mask)
 
-    def _map(
+    def _apply(
         self,
-        following: Map,
-        points: Sequence[Extent],
+        elementwise: ElementwiseStatement,
+        points: Sequence[IndexLike],
         produced: Mapping[ir.Value, ir.Value],
         mask: ir.Value | None,
     ) -> ir.Value:
         values: dict[ir.Value, ir.Value] = {}
-        body = following.statement.body
-        for argument, access in zip(body.arguments, following.inputs, strict=False):
+        body = elementwise.statement.body
+        for argument, access in zip(body.arguments, elementwise.inputs, strict=False):
             if access.buffer in produced:
                 values[argument] = produced[access.buffer]
                 continue
-            is_row = any(axis in access.axes for axis in self.columns)
-            buffer, where = self.relocate(access.buffer, access.indices(points))
-            values[argument] = load(
-                buffer, where, self.lanes, int(is_row), mask if is_row else None
+            is_vector = any(axis in access.axes for axis in self.columns)
+            buffer, indices = self.relocate(access.buffer, access.indices(points))
+            values[argument] = load_vector(
+                buffer, indices, self.lanes, int(is_vector), mask if is_vector else None
             )
-        (result,) = BodyCloner(body, [], None, self.lanes).run(values)
+        (result,) = BodyVectorizer(body, [], None, self.lanes).run(values)
         return result
 
 
-def maps_after(
+def match_epilogue(
     anchor: Statement,
     columns: Sequence[int],
     statements: Sequence[Statement],
     kernel: Kernel,
-) -> tuple[Map, ...]:
-    """The statements after a sum as maps.
+) -> tuple[ElementwiseStatement, ...]:
+    """Match the statements after a reduction as its epilogue.
+
+    Args:
+        anchor: the reduction; columns: the contiguous axes of its result.
 
     Raises:
-        Refusal: one is none, or more than the last result is kept.
+        Refusal: a statement is not elementwise, or an intermediate result is an output.
     """
     produced = {anchor.outputs[0].buffer: anchor.outputs[0]}
-    maps: list[Map] = []
+    maps: list[ElementwiseStatement] = []
     for statement in statements:
-        following = map_after(anchor, columns, statement, produced)
-        maps.append(following)
-        produced[following.output.buffer] = following.output
+        elementwise = match_elementwise(anchor, columns, statement, produced)
+        maps.append(elementwise)
+        produced[elementwise.output.buffer] = elementwise.output
     outputs = (anchor.outputs[0], *(m.output for m in maps))
     *inner, last = (output.buffer in kernel.temporaries for output in outputs)
     if last or not all(inner):
-        raise Refusal("a result is kept beside that of the last statement")
+        raise NotApplicable("it has another output than that of the last statement")
     return tuple(maps)
 
 
-def map_after(
+def match_elementwise(
     anchor: Statement,
     columns: Sequence[int],
     statement: Statement,
     produced: Mapping[ir.Value, Access],
-) -> Map:
-    """A statement as a map: it reads the tile in place, and others flat or not at all.
+) -> ElementwiseStatement:
+    """Match an elementwise statement of an epilogue.
+
+    Results of the tile must be read at the same point, other operands be contiguous or
+    constant along the columns.
 
     Args:
-        produced: what it may read of the sum and the maps before it, in the sum's axes.
+        produced: earlier results of the tile, with index maps in the anchor's axes.
 
     Raises:
-        Refusal: it is none.
+        Refusal: the statement does not match.
     """
     if statement.is_reduction:
-        raise Refusal("a sum follows the first")
+        raise NotApplicable("a reduction follows the first one")
     check_one_output(statement)
-    if statement.looks_at_points:
-        raise Refusal("what follows the sum depends on where it is")
+    if statement.depends_on_indices:
+        raise NotApplicable("an elementwise statement depends on its indices")
     forms = [form for access in statement.accesses for form in access.forms]
     axes = _axis_map(statement, produced)
-    if axes is None or not all(isinstance(form, Linear) for form in forms):
-        raise Refusal("what follows the sum does not read its results in place")
+    if axes is None or not all(isinstance(form, AffineForm) for form in forms):
+        raise NotApplicable("an elementwise statement permutes the result")
     *inputs, output = (_renamed(access, axes) for access in statement.accesses)
     if not all(
-        access.buffer in produced or _reads_flat(anchor, columns, access)
+        access.buffer in produced or _is_vector_or_scalar(anchor, columns, access)
         for access in (*inputs, output)
     ):
-        raise Refusal("the columns do not lie side by side in what follows the sum")
-    return Map(statement, tuple(inputs), output)
+        raise NotApplicable("the columns are not contiguous in an elementwise operand")
+    return ElementwiseStatement(statement, tuple(inputs), output)
 
 
 def _axis_map(
     statement: Statement, produced: Mapping[ir.Value, Access]
-) -> dict[int, Linear] | None:
-    """What every axis of a map is in the anchor's axes, from how it reads the tile."""
-    axes: dict[int, Linear] = {}
+) -> dict[int, AffineForm] | None:
+    """The axes of an elementwise statement in those of the anchor; None if it permutes.
+
+    Derived from the index maps of the results that it reads.
+    """
+    axes: dict[int, AffineForm] = {}
     for access in statement.inputs:
         if access.buffer not in produced:
             continue
-        for ours, theirs in zip(
+        for read, written in zip(
             access.forms, produced[access.buffer].forms, strict=True
         ):
-            if ours.coefficients or theirs.coefficients:
-                if ours.single_axis is None or theirs.constant:
+            if read.coefficients or written.coefficients:
+                if read.single_axis is None or written.constant:
                     return None
-                assert isinstance(theirs, Linear)  # results are written in order
-                if axes.setdefault(ours.single_axis, theirs) != theirs:
+                assert isinstance(written, AffineForm)  # results have linear index maps
+                if axes.setdefault(read.single_axis, written) != written:
                     return None
     return axes if len(axes) == len(statement.kinds) else None
 
 
-def _renamed(access: Access, axes: Mapping[int, Linear]) -> Access:
-    """An access in the anchor's axes."""
+def _renamed(access: Access, axes: Mapping[int, AffineForm]) -> Access:
+    """An access with its axes substituted by those of the anchor."""
     forms = []
     for form in access.forms:
-        total = Linear({}, form.constant)
-        for axis, factor in form.coefficients.items():
-            total = total.plus(axes[axis], factor)
+        total = AffineForm({}, form.constant)
+        for axis, coefficient in form.coefficients.items():
+            total = total.plus(axes[axis], coefficient)
         forms.append(total)
     return Access(access.buffer, tuple(forms))
 
 
-def _reads_flat(anchor: Statement, columns: Sequence[int], access: Access) -> bool:
-    """Whether the columns of a tile are side by side in an operand, or all one element."""
+def _is_vector_or_scalar(
+    anchor: Statement, columns: Sequence[int], access: Access
+) -> bool:
+    """Whether an operand is contiguous along the columns, or independent of them."""
     depends = any(axis in access.axes for axis in columns)
-    return not depends or is_flat(access, columns, anchor)
+    return not depends or is_contiguous(access, columns, anchor)
 
 
-def is_flat(access: Access, group: Sequence[int], statement: Statement) -> bool:
-    """Whether neighbours along the axes of ``group``, in order, lie side by side."""
-    step = 1
+def is_contiguous(access: Access, group: Sequence[int], statement: Statement) -> bool:
+    """Whether the axes of ``group``, collapsed in order, are contiguous in an access."""
+    stride = 1
     for axis in reversed(group):
         extent = statement.extents[axis]
-        if access.stride_of(axis) != step or not isinstance(extent, int):
-            return _is_last(access, group, statement)
-        step *= extent
+        if access.stride_of(axis) != stride or not isinstance(extent, int):
+            return _are_trailing_dims(access, group, statement)
+        stride *= extent
     return True
 
 
-def _is_last(access: Access, group: Sequence[int], statement: Statement) -> bool:
-    """Whether the axes of ``group`` are the last dimensions, whole and in order."""
+def _are_trailing_dims(
+    access: Access, group: Sequence[int], statement: Statement
+) -> bool:
+    """Whether the axes of ``group`` are the trailing dimensions, whole and in order."""
     forms = access.forms[-len(group) :]
     sizes = buffer_sizes(access.buffer)[-len(group) :]
     if [f.single_axis for f in forms] != list(group):

@@ -1,4 +1,4 @@
-"""Pads that a kernel does itself: what stands where its windows are outside."""
+"""Implicit padding: masked reads of the unpadded source instead of a padded copy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from functools import reduce
 
 from mlir import ir
 
-from relax_mlir.dialects.tir import marks
-from relax_mlir.indexing import Linear, constant_of, linear_in
-from relax_mlir.schedules.emit import Extent, add, broadcast, less, op, subtract
-from relax_mlir.schedules.nest import Kernel, Statement
-from relax_mlir.traversal import named, own_operations
+from relax_mlir.analysis.index_maps import AffineForm, affine_form, constant_of
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.traversal import operations_named, own_operations
+from relax_mlir.schedules.builder import IndexLike, add, broadcast, less, op, subtract
+from relax_mlir.schedules.kernel_view import Kernel, Statement
 
-__all__ = ["Padding", "mask_of", "split_padding", "window_masks"]
+__all__ = ["Padding", "lane_mask", "split_padding", "window_masks"]
 
 
 @dataclass(frozen=True)
 class Padding:
-    """A buffer that is padded.
+    """A padded buffer that is not materialized.
 
     Attributes:
-        buffer: the temporary that would hold the padded copy; source: what is copied.
-        before: what comes before along each dimension.
-        fill: the number outside.
+        buffer: the temporary of the padded copy; source: the unpadded buffer.
+        before: leading padding of each dimension.
+        fill: value of the padding.
         read: sizes of the leading part of the source that is read; None for all of it.
     """
 
@@ -36,35 +36,35 @@ class Padding:
 
     @property
     def sizes(self) -> list[int]:
-        """Sizes of what is read of the source."""
+        """Sizes of the part of the source that is read."""
         if self.read is not None:
             return list(self.read)
         return list(ir.MemRefType(self.source.type).shape)
 
     def may_be_outside(self, dimension: int, least: int, most: int) -> bool:
-        """Whether a place of the padded buffer between two numbers can be outside."""
+        """Whether an index in least..most of the padded buffer may be in the padding."""
         before = self.before[dimension]
         return least < before or most >= before + self.sizes[dimension]
 
-    def is_inside(self, dimension: int, place: Extent) -> ir.Value:
-        """Whether a place of the padded buffer is inside of the source, as one bit."""
-        # A place before the source wraps around to a number that is far beyond it.
-        return less(subtract(place, self.before[dimension]), self.sizes[dimension])
+    def is_inside(self, dimension: int, position: IndexLike) -> ir.Value:
+        """An i1: whether an index of the padded buffer is inside of the source."""
+        # In unsigned arithmetic, an index before the source wraps to a large number.
+        return less(subtract(position, self.before[dimension]), self.sizes[dimension])
 
 
 def split_padding(kernel: Kernel) -> tuple[Padding | None, list[Statement]]:
-    """What a kernel pads first, if it does, and its other statements."""
+    """Split a kernel into its leading padding statement, if any, and the other ones."""
     if not kernel.statements:
         return None, []
     first, *rest = kernel.statements
     attributes = first.op.attributes
-    if marks.PAD not in attributes:
+    if attribute_names.PAD not in attributes:
         return None, list(kernel.statements)
-    (load,) = named(first.op, "memref.load")
-    (branch,) = named(first.op, "scf.if")
+    (load,) = operations_named(first.op, "memref.load")
+    (branch,) = operations_named(first.op, "scf.if")
     *_, end = own_operations(branch.operation.regions[1].blocks[0])
     fill = end.operands[0].owner.attributes["value"]
-    before = list(attributes[marks.PAD])
+    before = list(attributes[attribute_names.PAD])
     padding = Padding(first.outputs[0].buffer, load.operands[0], before, fill)
     if not _is_bounded_by_source(first, padding, load, branch.operands[0]):
         return None, list(kernel.statements)
@@ -74,32 +74,32 @@ def split_padding(kernel: Kernel) -> tuple[Padding | None, list[Statement]]:
 def _is_bounded_by_source(
     statement: Statement, padding: Padding, load: ir.OpView, inside: ir.Value
 ) -> bool:
-    """Whether what counts as outside is exactly what the source does not have.
+    """Whether the padding condition is exactly "out of bounds of the source".
 
-    Of a slice, elements beyond it count as outside although the source has them. Along a
-    dimension without a bound all places are inside, however large the source is.
+    It is not for a slice of the source, beyond whose end the source has more elements.
+    Dimensions without an upper bound in the condition are not padded.
     """
     axes = {
         op.results[0]: op.attributes["dim"].value
-        for op in named(statement.body, "linalg.index")
+        for op in operations_named(statement.body, "linalg.index")
     }
     bounds = list(_upper_bounds(inside, axes))
-    for dimension, place in enumerate(list(load.operands)[1:]):
-        form, size = linear_in(place, axes), padding.sizes[dimension]
-        if form != Linear({dimension: 1}, -padding.before[dimension]):
+    for dimension, position in enumerate(list(load.operands)[1:]):
+        form, size = affine_form(position, axes), padding.sizes[dimension]
+        if form != AffineForm({dimension: 1}, -padding.before[dimension]):
             return False
         if any(bound != size for bounded, bound in bounds if bounded == form):
             return False
     return True
 
 
-_LESS = 2  # the predicate of arith.cmpi
+_LESS = 2  # arith.cmpi predicate: slt
 
 
 def _upper_bounds(
     condition: ir.Value, axes: Mapping[ir.Value, int]
-) -> Iterator[tuple[Linear | None, int | None]]:
-    """The indices that a conjunction of comparisons bounds above, and by what."""
+) -> Iterator[tuple[AffineForm | None, int | None]]:
+    """The indices with an upper bound in a conjunction of comparisons, with that bound."""
     owner = condition.owner
     if isinstance(owner, ir.Block):
         return
@@ -109,35 +109,35 @@ def _upper_bounds(
     elif owner.name == "arith.cmpi":
         compared, bound = owner.operands
         if ir.IntegerAttr(owner.attributes["predicate"]).value == _LESS:
-            yield linear_in(compared, axes), constant_of(bound)
+            yield affine_form(compared, axes), constant_of(bound)
 
 
 def window_masks(
     image: Padding,
-    corner: Sequence[Extent],
+    corner: Sequence[IndexLike],
     last: Sequence[int],
     count: int,
     lanes: int,
 ) -> list[list[ir.Value | None]]:
-    """Masks of the pixels of a square window of an NHWC image.
+    """Padding masks of the pixels of a square window of an NHWC image.
 
     Args:
-        corner: row and column of its first pixel; last: the largest that these are.
+        corner: row and column of the first pixel; last: their maxima over all windows.
         count: pixels along each side.
 
     Returns:
-        [count][count]; None for pixels that are inside wherever the window is.
+        [count][count]; None for pixels that are inside for all windows.
     """
     inside: list[list[ir.Value | None]] = [[], []]
-    for found, axis, place, most in zip(inside, (1, 2), corner, last, strict=True):
+    for conditions, axis, first, most in zip(inside, (1, 2), corner, last, strict=True):
         for i in range(count):
             may_be = image.may_be_outside(axis, i, most + i)
-            found.append(image.is_inside(axis, add(place, i)) if may_be else None)
-    return [[mask_of([a, b], lanes) for b in inside[1]] for a in inside[0]]
+            conditions.append(image.is_inside(axis, add(first, i)) if may_be else None)
+    return [[lane_mask([a, b], lanes) for b in inside[1]] for a in inside[0]]
 
 
-def mask_of(conditions: Sequence[ir.Value | None], lanes: int) -> ir.Value | None:
-    """A mask of all lanes where all conditions hold; None where none is open."""
+def lane_mask(conditions: Sequence[ir.Value | None], lanes: int) -> ir.Value | None:
+    """Broadcast a conjunction of i1 to a lane mask; None without conditions."""
     known = [c for c in conditions if c is not None]
     if not known:
         return None

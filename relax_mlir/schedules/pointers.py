@@ -1,8 +1,8 @@
-"""Pointers of the runtime's calling convention, between memrefs and LLVM."""
+"""LLVM pointer operations for the runtime's calling convention."""
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import Extent, constant, index, op
+from relax_mlir.schedules.builder import IndexLike, constant, index, op
 
 __all__ = [
     "address_of_element",
@@ -22,13 +22,13 @@ def pointer_type() -> ir.Type:
 
 
 def alloca(count: int, element: ir.Type) -> ir.Value:
-    """Space for ``count`` elements, or one if that is none, on the stack."""
+    """Stack allocation of max(count, 1) elements."""
     size = constant(max(1, count), ir.IntegerType.get_signless(64))
     return op("llvm.alloca", pointer_type(), size, elem_type=ir.TypeAttr.get(element))
 
 
 def address_of_element(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
-    """Where element ``number`` of an array is."""
+    """Address of element ``number`` of an array."""
     return op(
         "llvm.getelementptr",
         pointer_type(),
@@ -39,27 +39,27 @@ def address_of_element(base: ir.Value, number: int, element: ir.Type) -> ir.Valu
 
 
 def load_element(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
-    """Element ``number`` of an array."""
+    """Load element ``number`` of an array."""
     return op("llvm.load", element, address_of_element(base, number, element))
 
 
 def store_element(value: ir.Value, base: ir.Value, number: int) -> None:
-    """Write element ``number`` of an array."""
+    """Store element ``number`` of an array."""
     op("llvm.store", None, value, address_of_element(base, number, value.type))
 
 
 def to_index(value: ir.Value) -> ir.Value:
-    """An integer as an index."""
+    """Cast an integer to an index."""
     return op("arith.index_cast", ir.IndexType.get(), value)
 
 
-def to_i64(value: Extent) -> ir.Value:
-    """An index, or a number, as a 64-bit integer."""
+def to_i64(value: IndexLike) -> ir.Value:
+    """Cast an index or int to a 64-bit integer."""
     return op("arith.index_cast", ir.IntegerType.get_signless(64), index(value))
 
 
 def memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
-    """A pointer as a memref of rank 1, through the struct that it lowers to."""
+    """Wrap a pointer as a memref of rank 1, by building its LLVM descriptor."""
     i64 = ir.IntegerType.get_signless(64)
     struct = ir.Type.parse(
         "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
@@ -74,6 +74,6 @@ def memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
         (one, [3, 0]),
         (one, [4, 0]),
     ):
-        where = ir.DenseI64ArrayAttr.get(position)
-        value = op("llvm.insertvalue", struct, value, part, position=where)
+        path = ir.DenseI64ArrayAttr.get(position)
+        value = op("llvm.insertvalue", struct, value, part, position=path)
     return op("builtin.unrealized_conversion_cast", type_, value)

@@ -1,4 +1,4 @@
-"""What a schedule rule is."""
+"""Base classes of schedule rules, and the vector features of a CPU that they query."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 from mlir import ir
 
 from relax_mlir.schedules.configuration import Configuration
-from relax_mlir.schedules.nest import Kernel, Statement
+from relax_mlir.schedules.kernel_view import Kernel, Statement
 
 __all__ = [
-    "AnyRule",
-    "Refusal",
-    "Rule",
+    "CpuRule",
+    "NotApplicable",
+    "ScheduleRule",
     "VectorUnit",
     "check_one_output",
     "check_statements",
@@ -22,55 +22,63 @@ __all__ = [
 
 @dataclass(frozen=True)
 class VectorUnit:
-    """What a machine's vectors are.
+    """Vector features of a CPU.
 
     Attributes:
-        bits: their width.
-        byte_dots: whether one instruction sums four products of bytes a lane, as
-            AVX-512 VNNI and AVX-VNNI do.
-        bf16_dots: whether one sums two products of bf16, and gains by it.
-        tiles: whether one multiplies matrices of bytes or of bf16, as AMX does.
+        bits: width of a vector register.
+        has_int8_dot: whether there is a dot-product instruction of 4 bytes per lane, as
+            in AVX-512 VNNI and AVX-VNNI.
+        has_bf16_dot: whether there is one of 2 bf16 per lane that outruns f32 FMAs.
+        has_amx: whether there are AMX tiles for bytes and bf16.
     """
 
     bits: int = 256
-    byte_dots: bool = False
-    bf16_dots: bool = False
-    tiles: bool = False
+    has_int8_dot: bool = False
+    has_bf16_dot: bool = False
+    has_amx: bool = False
 
-    def terms_of_dot(self, total: ir.Type, *factors: tuple[ir.Type, str | None]) -> int:
-        """How many products of two factors an instruction sums in a lane, 1 or more.
+    def dot_vnni_factor(
+        self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]
+    ) -> int:
+        """VNNI factor of the dot-product instruction for a GEMM.
 
         Args:
-            total: the type of the sum.
-            factors: their types, and the operations that widen them.
+            accumulator: element type of the accumulator.
+            operands: element type of each operand and the operation that extends it.
+
+        Returns:
+            Products that the instruction adds per lane; 1 without such an instruction.
         """
-        terms = _terms_of_word(total, factors)
-        return terms if {4: self.byte_dots, 2: self.bf16_dots}.get(terms) else 1
+        factor = _vnni_factor(accumulator, operands)
+        return factor if {4: self.has_int8_dot, 2: self.has_bf16_dot}.get(factor) else 1
 
-    def terms_of_tile(
-        self, total: ir.Type, *factors: tuple[ir.Type, str | None]
+    def amx_vnni_factor(
+        self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]
     ) -> int:
-        """How many of two factors make a word of a tile's row; 1 without such tiles."""
-        return _terms_of_word(total, factors) if self.tiles else 1
+        """VNNI factor of the AMX tiles for a GEMM; 1 without AMX."""
+        return _vnni_factor(accumulator, operands) if self.has_amx else 1
 
-    def rate(self, total: ir.Type, *factors: tuple[ir.Type, str | None]) -> int:
-        """How often as many of two factors it multiplies as of f32, in the same time."""
-        terms = self.terms_of_tile(total, *factors)
-        return 8 * terms if terms > 1 else self.terms_of_dot(total, *factors)
+    def rate(self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]) -> int:
+        """Peak multiply-add throughput of a GEMM, relative to f32."""
+        factor = self.amx_vnni_factor(accumulator, *operands)
+        return (
+            8 * factor if factor > 1 else self.dot_vnni_factor(accumulator, *operands)
+        )
 
 
-def _terms_of_word(
-    total: ir.Type, factors: Sequence[tuple[ir.Type, str | None]]
+def _vnni_factor(
+    accumulator: ir.Type, operands: Sequence[tuple[ir.Type, str | None]]
 ) -> int:
-    """How many of two factors fill the 32 bits of a sum; 1 if they are none of a kind."""
-    given = {(str(element), extend) for element, extend in factors}
-    if str(total) == "i32" and given <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
+    """Operand elements per 32-bit accumulator; 1 for unsupported types."""
+    types = {(str(element), extend) for element, extend in operands}
+    is_i32 = str(accumulator) == "i32"
+    if is_i32 and types <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
         return 4
-    return 2 if str(total) == "f32" and given == {("bf16", "arith.extf")} else 1
+    return 2 if str(accumulator) == "f32" and types == {("bf16", "arith.extf")} else 1
 
 
-class Refusal(Exception):  # noqa: N818  nothing is wrong: the next rule is asked
-    """A rule does not take a kernel.
+class NotApplicable(Exception):  # noqa: N818  no error: the next rule is tried
+    """A schedule rule does not apply to a kernel.
 
     Args:
         reason: a clause about the kernel, such as "it writes two buffers".
@@ -82,81 +90,81 @@ class Refusal(Exception):  # noqa: N818  nothing is wrong: the next rule is aske
 
 
 def check_statements(kernel: Kernel) -> None:
-    """Refuse a kernel that is not all linalg statements.
+    """Check that a kernel consists of linalg statements.
 
     Raises:
-        Refusal: it has none, or loops beside them.
+        NotApplicable: it has no statements, or other loops.
     """
     if kernel.has_loops:
-        raise Refusal("it has loops that are no linalg statements")
+        raise NotApplicable("it has loops that are not linalg statements")
     if not kernel.statements:
-        raise Refusal("it has no statements")
+        raise NotApplicable("it has no statements")
 
 
 def check_one_output(statement: Statement) -> None:
-    """Refuse a statement that writes several buffers.
+    """Check that a statement writes one buffer.
 
     Raises:
-        Refusal: it does.
+        NotApplicable: it writes several.
     """
     if len(statement.outputs) != 1:
-        raise Refusal(f"it writes {len(statement.outputs)} buffers at once")
+        raise NotApplicable(f"it writes {len(statement.outputs)} buffers at once")
 
 
 P = TypeVar("P")
 
 
-class AnyRule(ABC, Generic[P]):
-    """How kernels of one class are written for a kind of machine.
+class ScheduleRule(ABC, Generic[P]):
+    """A schedule rule: matches kernels of one class and emits their loops for a target.
 
-    Rules are asked for a plan in an order, most specific first, and the first that has
-    one writes the kernel. Its statements are erased afterwards.
+    Rules are tried in a fixed order, the most specific first. The first one that
+    matches emits the loops; the kernel's statements are erased afterwards.
 
-    A rule that can write a kernel in several ways lists them as :meth:`configurations`,
-    and has a field ``configuration``: the one to write, or None for the first.
+    A tunable rule lists its choices in :meth:`configurations` and has a field
+    ``configuration``: the one to emit, or None for the default.
     """
 
     @abstractmethod
     def plan(self, kernel: Kernel) -> P:
-        """How the rule writes a kernel. Changes nothing.
+        """Match a kernel, without changes to the IR.
 
         Raises:
-            Refusal: it does not take the kernel.
+            NotApplicable: the rule does not apply to the kernel.
         """
 
     def configurations(self, plan: P) -> Sequence[Configuration]:
-        """The ways in which it can write a kernel, its own choice first.
+        """Configurations of a matched kernel, the default first.
 
-        The others are what tuning tries, the more promising ones first.
+        This is the search space of the tuner, in order of expected speed.
         """
         return ()
 
     @abstractmethod
     def write(self, plan: P) -> None:
-        """Write the kernel at the insertion point."""
+        """Emit the kernel at the insertion point."""
 
 
 @dataclass(frozen=True)
-class Rule(AnyRule[P]):
-    """How kernels of one class become loops for a CPU, by ``schedule-apply``.
+class CpuRule(ScheduleRule[P]):
+    """A schedule rule for CPUs, applied by ``schedule-apply``.
 
     Attributes:
-        unit: the machine's vectors.
+        unit: vector features of the CPU.
     """
 
     unit: VectorUnit
 
     @abstractmethod
     def write(self, plan: P) -> None:
-        """Write the loops at the insertion point.
+        """Emit the loops at the insertion point.
 
-        It calls :func:`relax_mlir.schedules.emit.parallel_loop` exactly once, outside of
-        other loops: its iterations, the tiles, are what threads share.
+        Calls :func:`relax_mlir.schedules.builder.parallel_loop` exactly once, as the
+        outermost loop: its iterations, the tiles, are distributed over threads.
 
-        The result may lie where an argument does that is read for the same element of it
-        alone (``tir-mark-in-place``): each element of a result is written once, and what
-        is read for it is read before.
+        The output may alias an input whose elements are only read to compute the same
+        element (``tir-mark-in-place``). So each output element is stored once, after all
+        loads that it depends on.
 
         Raises:
-            PassError: from ``schedule-apply``, if it made another number of such loops.
+            PassError: from ``schedule-apply``, for any other number of parallel loops.
         """

@@ -1,15 +1,15 @@
-"""The loops of one statement: vectors along one axis, scalars along the others."""
+"""Loop nests of single statements, vectorized along one axis."""
 
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
-from relax_mlir.rewriting import erase, has_uses
-from relax_mlir.schedules.blocked_sums import block_lengths, blocked_loop
-from relax_mlir.schedules.combination import Combination, combination
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import erase, has_uses
+from relax_mlir.schedules.blocked_summation import block_lengths, blocked_loop
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     broadcast,
     constant,
@@ -23,36 +23,36 @@ from relax_mlir.schedules.emit import (
     subtract,
     vector_type,
 )
-from relax_mlir.schedules.nest import Access, Statement
-from relax_mlir.schedules.vector_axis import lanes_of, vector_axis
+from relax_mlir.schedules.combiner import Combiner, combiner_of
+from relax_mlir.schedules.kernel_view import Access, Statement
+from relax_mlir.schedules.vector_axis import lane_count, vector_axis
 from relax_mlir.schedules.vectorize_body import (
-    BodyCloner,
+    BodyVectorizer,
     NotVectorizableError,
     Relocate,
-    load,
-    store,
+    load_vector,
+    store_vector,
 )
-from relax_mlir.traversal import own_operations
 
-__all__ = ["StatementLoops", "combinations_of", "emit_statement"]
+__all__ = ["StatementLoops", "combiners_of", "emit_statement"]
 
 
 def emit_statement(
     statement: Statement,
-    rows: Sequence[Extent],
+    rows: Sequence[IndexLike],
     relocate: Relocate,
     vector_bits: int,
-    limits: Mapping[int, tuple[Extent, Extent]] | None = None,
+    limits: Mapping[int, tuple[IndexLike, IndexLike]] | None = None,
     *,
     vectors: int = 1,
 ) -> None:
-    """Write a statement's inner axes at the insertion point, in vectors if it can be.
+    """Emit the loops over a statement's inner axes, vectorized if possible.
 
     Args:
-        rows: the point of the outer axes.
-        relocate, limits: as :class:`StatementLoops` takes them.
-        vector_bits: width of the machine's vectors.
-        vectors: how many of them are computed at once.
+        rows: the point along the outer axes.
+        relocate, limits: as for :class:`StatementLoops`.
+        vector_bits: width of a vector register.
+        vectors: unroll factor of the vector axis, in vectors.
     """
     points = dict(enumerate(rows))
     loops = StatementLoops(statement, points, relocate, limits or {})
@@ -60,65 +60,65 @@ def emit_statement(
     if axis is not None and axis >= len(rows):
         before = list(own_operations(ir.InsertionPoint.current.block))
         try:
-            loops.emit(axis, vectors * lanes_of(statement, vector_bits))
+            loops.emit(axis, vectors * lane_count(statement, vector_bits))
             return
         except NotVectorizableError:
             _erase_after(before)
     loops.emit(None, 1)
 
 
-def combinations_of(statement: Statement) -> list[Combination] | None:
-    """How the terms of each sum combine; None where the order may matter."""
+def combiners_of(statement: Statement) -> list[Combiner] | None:
+    """The combiners of a reduction's outputs; None if one is not reassociable."""
     arguments = list(statement.body.arguments)[len(statement.inputs) :]
     pairs = zip(arguments, statement.yielded, strict=True)
-    found = [combination(argument, value) for argument, value in pairs]
-    ways = [way for way in found if way is not None]
-    return ways if len(ways) == len(found) else None
+    candidates = [combiner_of(argument, value) for argument, value in pairs]
+    combiners = [combiner for combiner in candidates if combiner is not None]
+    return combiners if len(combiners) == len(candidates) else None
 
 
 def _erase_after(before: Sequence[ir.OpView]) -> None:
-    """Undo what was written to the current block since ``before`` was taken."""
+    """Erase the operations of the current block that are not in ``before``."""
     block = ir.InsertionPoint.current.block
     for operation in reversed(list(own_operations(block))[len(before) :]):
         erase(operation)
 
 
 class StatementLoops:
-    """The loops of one statement over its inner axes.
+    """Emits the loops of one statement over its inner axes.
 
     Args:
-        statement: what to write.
-        points: where it is along the outer axes, which are given.
-        relocate: replaces a buffer and the indices in it by what stands in for them.
-        limits: begin and end of axes that are not walked whole.
+        statement: the statement.
+        points: the point along the outer axes, by axis.
+        relocate: substitutes scratch for a buffer and its indices.
+        limits: begin and end of axes that are iterated over partially.
     """
 
     def __init__(
         self,
         statement: Statement,
-        points: Mapping[int, Extent],
+        points: Mapping[int, IndexLike],
         relocate: Relocate,
-        limits: Mapping[int, tuple[Extent, Extent]],
+        limits: Mapping[int, tuple[IndexLike, IndexLike]],
     ) -> None:
         self.statement = statement
         self.relocate, self.limits = relocate, limits
         axes = range(len(statement.kinds))
-        self.points: list[Extent] = [points.get(axis, 0) for axis in axes]
+        self.points: list[IndexLike] = [points.get(axis, 0) for axis in axes]
         self.inner = [axis for axis in axes if axis not in points]
 
     def _place(self, access: Access) -> tuple[ir.Value, list[ir.Value]]:
-        """The buffer of an access and where in it the point lies."""
+        """The buffer of an access, and the indices of the current point."""
         return self.relocate(access.buffer, access.indices(self.points))
 
-    def _bounds(self, axis: int) -> tuple[Extent, Extent]:
+    def _bounds(self, axis: int) -> tuple[IndexLike, IndexLike]:
         return self.limits.get(axis, (0, self.statement.extents[axis]))
 
     def emit(self, axis: int | None, lanes: int) -> None:
-        """Write them at the insertion point, with ``lanes`` points along ``axis`` at once.
+        """Emit all loops, with ``lanes`` points along ``axis`` per vector.
 
         Raises:
-            NotVectorizableError: the lanes differ in more than their place; what was
-                written until then stays.
+            NotVectorizableError: the body cannot be vectorized along the axis; partial
+                output is not erased.
         """
         self.axis, self.lanes = axis, lanes
         kinds = self.statement.kinds
@@ -128,9 +128,9 @@ class StatementLoops:
         self._spatial_loops(spatial)
 
     def emit_point(self, axis: int | None, lanes: int) -> None:
-        """Write ``lanes`` neighbours along ``axis``, from the point on.
+        """Emit one vector of ``lanes`` results along ``axis``, starting at the point.
 
-        All spatial axes are given.
+        The point has all parallel axes.
 
         Raises:
             NotVectorizableError: as :meth:`emit`.
@@ -141,10 +141,10 @@ class StatementLoops:
     def emit_update(
         self, axis: int | None, lanes: int, carried: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        """One step of a reduction; all axes are given.
+        """Emit one step of a reduction; the point has all axes.
 
         Args:
-            carried: of each output, what it comes to before; in vectors for several lanes.
+            carried: accumulators of the outputs; vectors if ``lanes`` > 1.
 
         Raises:
             NotVectorizableError: as :meth:`emit`.
@@ -157,16 +157,19 @@ class StatementLoops:
         axis: int | None,
         lanes: int,
         totals: Sequence[ir.Value],
-        how: Sequence[Combination],
+        how: Sequence[Combiner],
     ) -> None:
-        """Store what all steps of a reduction come to, with what it starts from.
+        """Combine the totals of a reduction with its initial values, and store them.
 
         Args:
-            axis, lanes: neighbouring results that the totals are of, as vectors.
+            axis, lanes: vector axis and length of the totals.
+            how: combiners of the outputs.
         """
         self.axis, self.lanes = axis, lanes
         pairs = enumerate(zip(totals, how, strict=True))
-        values = [self._from_start(total, n, way) for n, (total, way) in pairs]
+        values = [
+            self._with_start(total, n, combiner) for n, (total, combiner) in pairs
+        ]
         self._store(values, lanes, None)
 
     def _spatial_loops(self, axes: list[int]) -> None:
@@ -187,7 +190,7 @@ class StatementLoops:
         for_loop(begin, end, 1, body)
 
     def _vector_loop(self, axis: int) -> None:
-        """Full vectors, then the rest under a mask."""
+        """Loop over full vectors, and a masked tail."""
         begin, end = self._bounds(axis)
         lanes = self.lanes
         count = subtract(end, begin)
@@ -210,7 +213,7 @@ class StatementLoops:
 
         for_loop(0, minimum(rest, 1), 1, tail)
 
-    def _mask(self, count: Extent) -> ir.Value:
+    def _mask(self, count: IndexLike) -> ir.Value:
         return op(
             "vector.create_mask",
             vector_type(self.lanes, ir.IntegerType.get_signless(1)),
@@ -218,7 +221,7 @@ class StatementLoops:
         )
 
     def _point(self, lanes: int, mask: ir.Value | None) -> None:
-        """All reduce axes of one point, or of ``lanes`` neighbouring ones; then store."""
+        """Reduce and store one point, or one vector of ``lanes`` points."""
         statement = self.statement
         reduce_axes = [a for a in self.inner if statement.kinds[a] == "R"]
         across_lanes = self.axis in reduce_axes
@@ -232,7 +235,7 @@ class StatementLoops:
             order.append(self.axis)
         values = self._reduce_loops(order, carried, mask)
         if across_lanes:
-            values = [self._across(v, n) for n, v in enumerate(values)]
+            values = [self._reduce_lanes(v, n) for n, v in enumerate(values)]
         self._store(values, spatial_lanes, mask)
 
     def _arguments(self) -> list[ir.Value]:
@@ -242,31 +245,32 @@ class StatementLoops:
     def _start(
         self, across_lanes: bool, lanes: int, mask: ir.Value | None
     ) -> list[ir.Value]:
-        """What a reduction starts from: its constant, the identity per lane, or memory."""
+        """Initial accumulators: identities per lane, the constant, or from memory."""
         carried = []
         for n, access in enumerate(self.statement.outputs):
             element = access.buffer.type.element_type
             if across_lanes:
-                identity = constant(self._combination(n).identity, element)
+                identity = constant(self._combiner(n).identity, element)
                 carried.append(broadcast(identity, self.lanes))
             elif self.statement.start is not None:
                 value = op("arith.constant", element, value=self.statement.start)
                 carried.append(broadcast(value, lanes) if lanes > 1 else value)
             else:
-                buffer, where = self._place(access)
-                carried.append(load(buffer, where, lanes, 1, mask))
+                buffer, indices = self._place(access)
+                carried.append(load_vector(buffer, indices, lanes, 1, mask))
         return carried
 
-    def _combination(self, output: int) -> Combination:
-        """How the lanes of an output combine.
+    def _combiner(self, output: int) -> Combiner:
+        """The combiner of an output.
 
         Raises:
-            NotVectorizableError: the order may matter.
+            NotVectorizableError: the reduction is not reassociable.
         """
-        found = combination(self._arguments()[output], self.statement.yielded[output])
-        if found is None:
+        yielded = self.statement.yielded[output]
+        combiner = combiner_of(self._arguments()[output], yielded)
+        if combiner is None:
             raise NotVectorizableError
-        return found
+        return combiner
 
     def _reduce_loops(
         self, axes: list[int], carried: list[ir.Value], mask: ir.Value | None
@@ -286,27 +290,28 @@ class StatementLoops:
         lengths = self._block_lengths(subtract(end, begin), rest)
         return blocked_loop(begin, end, 1, body, carried, lengths)
 
-    def _block_lengths(self, extent: Extent, inner: Sequence[int]) -> tuple[int, ...]:
-        """Iterations of the blocks in which a loop over a reduce axis sums.
+    def _block_lengths(
+        self, extent: IndexLike, inner: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Iterations per block of a reduction loop, if all outputs are float sums.
 
         Args:
-            extent: its iterations; inner: the axes of the loops in it.
+            extent: trip count of the loop; inner: axes of the loops inside.
         """
-        ways = [self._sum(n) for n in range(len(self.statement.outputs))]
-        if not all(ways):
+        if not all(map(self._is_float_sum, range(len(self.statement.outputs)))):
             return ()
         terms = product([self._iterations(axis) for axis in inner])
         return block_lengths(extent, terms)
 
-    def _iterations(self, axis: int) -> Extent:
+    def _iterations(self, axis: int) -> IndexLike:
         extent = subtract(*reversed(self._bounds(axis)))
         return div(extent, self.lanes) if axis == self.axis else extent
 
-    def _sum(self, output: int) -> bool:
-        """Whether an output is a sum that is rounded."""
+    def _is_float_sum(self, output: int) -> bool:
+        """Whether an output is a sum of floats."""
         value = self.statement.yielded[output]
-        found = combination(self._arguments()[output], value)
-        return found is not None and found.name == "arith.addf"
+        combiner = combiner_of(self._arguments()[output], value)
+        return combiner is not None and combiner.name == "arith.addf"
 
     def _reduce_vector_loop(self, axis: int, carried: list[ir.Value]) -> list[ir.Value]:
         begin, end = self._bounds(axis)
@@ -346,21 +351,23 @@ class StatementLoops:
             for v, c in zip(values, carried, strict=True)
         ]
 
-    def _across(self, value: ir.Value, output: int) -> ir.Value:
-        """Combine the lanes, and what the reduction starts from."""
-        how = self._combination(output)
-        return self._from_start(how.lanes_of(value), output, how)
+    def _reduce_lanes(self, value: ir.Value, output: int) -> ir.Value:
+        """Horizontal reduction of an accumulator, combined with the initial value."""
+        combiner = self._combiner(output)
+        return self._with_start(combiner.lanes_of(value), output, combiner)
 
-    def _from_start(self, total: ir.Value, output: int, how: Combination) -> ir.Value:
-        """A total, and what the reduction starts from."""
+    def _with_start(self, total: ir.Value, output: int, combiner: Combiner) -> ir.Value:
+        """Combine a total with the initial value of the reduction."""
         if self.statement.start is None:
-            buffer, where = self._place(self.statement.outputs[output])
+            buffer, indices = self._place(self.statement.outputs[output])
             lanes = self.lanes if isinstance(total.type, ir.VectorType) else 1
-            return how.of_two(load(buffer, where, lanes, 1, None), total)
+            return combiner.combine(load_vector(buffer, indices, lanes, 1, None), total)
         element = element_of(total.type)
         start = op("arith.constant", element, value=self.statement.start)
         is_vector = isinstance(total.type, ir.VectorType)
-        return how.of_two(broadcast(start, self.lanes) if is_vector else start, total)
+        if is_vector:
+            start = broadcast(start, self.lanes)
+        return combiner.combine(start, total)
 
     def _clone(
         self, lanes: int, mask: ir.Value | None, outputs: dict[ir.Value, ir.Value]
@@ -368,7 +375,9 @@ class StatementLoops:
         statement = self.statement
         axis = self.axis if lanes > 1 else None
         points = [index(p) for p in self.points]
-        cloner = BodyCloner(statement.body, points, axis, lanes, mask, self.relocate)
+        cloner = BodyVectorizer(
+            statement.body, points, axis, lanes, mask, self.relocate
+        )
         values = dict(outputs)
         for argument, access in zip(
             statement.body.arguments, statement.inputs, strict=False
@@ -387,12 +396,12 @@ class StatementLoops:
         stride = 0 if lanes == 1 else access.stride_of(self.axis)
         if stride is None:
             raise NotVectorizableError
-        buffer, where = self._place(access)
-        return load(buffer, where, lanes, stride, mask)
+        buffer, indices = self._place(access)
+        return load_vector(buffer, indices, lanes, stride, mask)
 
     def _store(self, values: list[ir.Value], lanes: int, mask: ir.Value | None) -> None:
         for value, access in zip(values, self.statement.outputs, strict=True):
             if lanes > 1 and access.stride_of(self.axis) != 1:
                 raise NotVectorizableError
-            buffer, where = self._place(access)
-            store(value, buffer, where, lanes, mask)
+            buffer, indices = self._place(access)
+            store_vector(value, buffer, indices, lanes, mask)

@@ -1,13 +1,13 @@
-"""Along which axis of a statement vectors cost least."""
+"""Choice of the axis along which a statement is vectorized."""
 
-from relax_mlir.schedules.nest import Statement
+from relax_mlir.schedules.kernel_view import Statement
 
-__all__ = ["lanes_of", "vector_axis"]
+__all__ = ["lane_count", "vector_axis"]
 
 
 def vector_axis(statement: Statement, vector_bits: int) -> int | None:
-    """The axis along which vectors cost least; None if scalars do."""
-    lanes = lanes_of(statement, vector_bits)
+    """The cheapest vector axis by a cost model; None if scalar code is cheaper."""
+    lanes = lane_count(statement, vector_bits)
     best, best_cost = None, float(lanes * len(statement.accesses))
     for axis in range(len(statement.kinds)):
         cost = _cost(statement, axis, lanes)
@@ -16,21 +16,22 @@ def vector_axis(statement: Statement, vector_bits: int) -> int | None:
     return best
 
 
-def lanes_of(statement: Statement, vector_bits: int) -> int:
-    """How many points fit a vector, by the widest type that is read or written."""
+def lane_count(statement: Statement, vector_bits: int) -> int:
+    """Lanes of a vector, by the widest element type of the operands."""
     types = [a.buffer.type.element_type for a in statement.accesses]
     return vector_bits // max([32, *(t.width for t in types)])
 
 
 def _cost(statement: Statement, axis: int, lanes: int) -> float | None:
-    """Rough cost of one vector of points along ``axis``, in plain loads.
+    """Estimated cost of one vector of points along ``axis``, in contiguous loads.
 
-    None where it cannot be: results must lie side by side, or be one per vector.
+    None where outputs are neither contiguous along a parallel axis, nor accumulated
+    along a reduction axis.
     """
     out = [a.stride_of(axis) for a in statement.outputs]
     if out != ([1] if statement.kinds[axis] == "S" else [0]) * len(out):
         return None
-    cost = 0.1 if statement.kinds[axis] == "R" else 0.0  # lanes combine at the end
+    cost = 0.1 if statement.kinds[axis] == "R" else 0.0  # final horizontal reduction
     for access in statement.accesses:
         cost += _STRIDE_COSTS.get(access.stride_of(axis), 0.9 * lanes)
     extent = statement.extents[axis]

@@ -1,57 +1,60 @@
-"""Clone the scalar body of a statement onto vectors.
-
-The one place where scalar code becomes vector code: every rule calls it.
-"""
+"""Vectorization of the scalar body of a linalg statement; used by all schedule rules."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 from mlir import ir
 
-from relax_mlir.indexing import linear_in
-from relax_mlir.schedules.emit import broadcast, constant, index, op, vector_type
-from relax_mlir.traversal import own_operations, walk
+from relax_mlir.analysis.index_maps import affine_form
+from relax_mlir.ir.traversal import own_operations, walk
+from relax_mlir.schedules.builder import broadcast, constant, index, op, vector_type
 
-__all__ = ["BodyCloner", "NotVectorizableError", "Relocate", "load", "store"]
+__all__ = [
+    "BodyVectorizer",
+    "NotVectorizableError",
+    "Relocate",
+    "load_vector",
+    "store_vector",
+]
 
-# A buffer and indices in it -> the buffer that stands in for it, and the indices there.
+# Maps a buffer and indices to the buffer that replaces it, and the indices in that.
 Relocate = Callable[[ir.Value, list[ir.Value]], tuple[ir.Value, list[ir.Value]]]
 
 
 class NotVectorizableError(Exception):
-    """A body reads or branches in a way that differs from lane to lane."""
+    """A load or a branch of a body diverges between lanes in an unsupported way."""
 
 
-def load(
+def load_vector(
     buffer: ir.Value,
-    where: Sequence[ir.Value],
+    indices: Sequence[ir.Value],
     lanes: int,
     stride: int,
     mask: ir.Value | None,
 ) -> ir.Value:
-    """Read ``lanes`` neighbours, or one element for all lanes if ``stride`` is 0."""
+    """Load ``lanes`` elements a stride apart; one scalar if ``stride`` is 0."""
     element = buffer.type.element_type
     if lanes == 1 or stride == 0:
-        return op("memref.load", element, buffer, *where)
+        return op("memref.load", element, buffer, *indices)
     if stride == 2 and mask is None:
-        return _load_every_second(buffer, where, lanes)
+        return _load_every_second(buffer, indices, lanes)
     if stride != 1:
-        return _load_strided(buffer, where, lanes, stride, mask)
+        return _load_strided(buffer, indices, lanes, stride, mask)
     type_ = vector_type(lanes, element)
     if mask is None:
-        return op("vector.load", type_, buffer, *where)
+        return op("vector.load", type_, buffer, *indices)
     zero = broadcast(constant(0, element), lanes)
-    return op("vector.maskedload", type_, buffer, *where, mask, zero)
+    return op("vector.maskedload", type_, buffer, *indices, mask, zero)
 
 
 def _load_every_second(
-    buffer: ir.Value, where: Sequence[ir.Value], lanes: int
+    buffer: ir.Value, indices: Sequence[ir.Value], lanes: int
 ) -> ir.Value:
-    """Two neighbouring vectors, of which the even lanes are kept."""
+    """Load of stride 2: two contiguous loads, and a shuffle of the even lanes."""
     element, i1 = buffer.type.element_type, ir.IntegerType.get_signless(1)
     type_ = vector_type(lanes, element)
-    low = op("vector.load", type_, buffer, *where)
-    # The last element of the second vector is not wanted, and may not exist.
-    *leading, last = where
+    low = op("vector.load", type_, buffer, *indices)
+    # The last element of the second vector is unused and may be out of bounds.
+    *leading, last = indices
     second = op("arith.addi", ir.IndexType.get(), last, index(lanes))
     wanted = [ir.IntegerAttr.get(i1, lane < lanes - 1) for lane in range(lanes)]
     dense = ir.DenseElementsAttr.get(wanted, vector_type(lanes, i1))
@@ -64,7 +67,7 @@ def _load_every_second(
 
 def _load_strided(
     buffer: ir.Value,
-    where: Sequence[ir.Value],
+    indices: Sequence[ir.Value],
     lanes: int,
     stride: int,
     mask: ir.Value | None,
@@ -79,42 +82,48 @@ def _load_strided(
     mask = mask if mask is not None else broadcast(constant(1, i1), lanes)
     zero = broadcast(constant(0, element), lanes)
     return op(
-        "vector.gather", vector_type(lanes, element), buffer, *where, steps, mask, zero
+        "vector.gather",
+        vector_type(lanes, element),
+        buffer,
+        *indices,
+        steps,
+        mask,
+        zero,
     )
 
 
-def store(
+def store_vector(
     value: ir.Value,
     buffer: ir.Value,
-    where: Sequence[ir.Value],
+    indices: Sequence[ir.Value],
     lanes: int,
     mask: ir.Value | None,
 ) -> None:
-    """Write ``lanes`` neighbours."""
+    """Store ``lanes`` contiguous elements; scalars are broadcast."""
     if lanes == 1:
-        op("memref.store", None, value, buffer, *where)
+        op("memref.store", None, value, buffer, *indices)
         return
     if not isinstance(value.type, ir.VectorType):
         value = broadcast(value, lanes)
     if mask is None:
-        op("vector.store", None, value, buffer, *where)
+        op("vector.store", None, value, buffer, *indices)
     else:
-        op("vector.maskedstore", None, buffer, *where, mask, value)
+        op("vector.maskedstore", None, buffer, *indices, mask, value)
 
 
-class BodyCloner:
-    """Clones a body for ``lanes`` neighbouring points along one axis.
+class BodyVectorizer:
+    """Clones a body for ``lanes`` consecutive points along one axis.
 
-    Values that are the same in all lanes stay scalar. Index values keep the value of
-    lane 0 and the step from lane to lane.
+    Uniform values stay scalar. Index values are represented by their value in lane 0 and
+    a constant step between lanes.
 
     Args:
-        body: the block of a linalg operation.
-        points: index value per axis, of lane 0.
+        body: block of a linalg operation.
+        points: index of lane 0 along each axis.
         axis: the vector axis; None for one lane.
-        lanes: how many points at once.
-        mask: which lanes are real, or None for all.
-        relocate: replaces a captured buffer by the one to read instead.
+        lanes: points per vector.
+        mask: active lanes; None for all.
+        relocate: substitutes scratch for a captured buffer.
     """
 
     def __init__(
@@ -129,7 +138,7 @@ class BodyCloner:
         self.body, self.points, self.axis, self.lanes = body, points, axis, lanes
         self.mask, self.relocate = mask, relocate
         self.values: dict[ir.Value, ir.Value] = {}
-        self._lanes_disagree = False
+        self._is_divergent = False
         self.axes: dict[ir.Value, int] = {
             o.results[0]: o.attributes["dim"].value
             for o in walk(body)
@@ -137,10 +146,10 @@ class BodyCloner:
         }
 
     def run(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
-        """Clone the body; the values that it yields.
+        """Clone the body, and return the yielded values.
 
         Args:
-            arguments: what its arguments are, and other values of it that are known.
+            arguments: substitutes of block arguments, and of other values of the body.
         """
         self.values.update(arguments)
         for operation in own_operations(self.body):
@@ -185,7 +194,7 @@ class BodyCloner:
     def create(
         self, operation: ir.OpView, type_: ir.Type, operands: Sequence[ir.Value]
     ) -> ir.Value:
-        """An operation of the body on other operands, which may be vectors."""
+        """Clone an operation with other operands and another result type."""
         attributes = {a: operation.attributes[a] for a in operation.attributes}
         created = ir.Operation.create(
             operation.operation.name,
@@ -196,7 +205,7 @@ class BodyCloner:
         return created.results[0]
 
     def _lanes_of(self, original: ir.Value, scalar: ir.Value) -> ir.Value:
-        """An index used as a number: all its lanes, if they differ."""
+        """Materialize an index that is used as data: as a vector unless it is uniform."""
         if not isinstance(original.type, ir.IndexType) or self.lanes == 1:
             return scalar
         step = self._step(original)
@@ -211,14 +220,14 @@ class BodyCloner:
         return op("arith.addi", type_, broadcast(scalar, self.lanes), offsets)
 
     def _step(self, value: ir.Value) -> int:
-        """How much an index grows from lane to lane.
+        """The constant step of an index between lanes.
 
         Raises:
-            NotVectorizableError: not by a constant.
+            NotVectorizableError: the step is not constant.
         """
         if self.axis is None or self.lanes == 1:
             return 0
-        form = linear_in(value, self.axes)
+        form = affine_form(value, self.axes)
         if form is not None:
             return form.coefficients.get(self.axis, 0)
         if self._depends_on_lane(value):
@@ -233,22 +242,22 @@ class BodyCloner:
         owner = value.owner
         if isinstance(owner, ir.Block) or value not in self.values:
             return False
-        form = linear_in(value, self.axes)
+        form = affine_form(value, self.axes)
         if form is not None:
             return self.axis in form.coefficients
         return any(self._depends_on_lane(o) for o in owner.operands)
 
     def _clone_load(self, operation: ir.OpView, mask: ir.Value | None) -> ir.Value:
-        indices = list(operation.operands)[1:]
-        steps = [self._step(i) for i in indices]
-        where = [self._get(i) for i in indices]
-        if any(isinstance(w.type, ir.VectorType) for w in where):
+        scalar_indices = list(operation.operands)[1:]
+        steps = [self._step(i) for i in scalar_indices]
+        indices = [self._get(i) for i in scalar_indices]
+        if any(isinstance(w.type, ir.VectorType) for w in indices):
             raise NotVectorizableError
         stride = self._stride(operation.operands[0], steps)
-        if stride == 0 and self.lanes > 1 and self._lanes_disagree:
-            raise NotVectorizableError  # no lane may want it, and the address be outside
-        buffer, where = self.relocate(operation.operands[0], where)
-        return load(buffer, where, self.lanes, stride, mask)
+        if stride == 0 and self.lanes > 1 and self._is_divergent:
+            raise NotVectorizableError  # out of bounds if no lane takes the branch
+        buffer, indices = self.relocate(operation.operands[0], indices)
+        return load_vector(buffer, indices, self.lanes, stride, mask)
 
     @staticmethod
     def _stride(buffer: ir.Value, steps: Sequence[int]) -> int:
@@ -265,8 +274,8 @@ class BodyCloner:
         if isinstance(condition.type, ir.VectorType):
             self._clone_select(operation, condition)
             return
-        # Lanes agree: keep the branch. Whether a side yields vectors is known only after
-        # cloning it, so both do.
+        # The condition is uniform: keep the branch. Both sides yield vectors, as it is
+        # unknown before cloning whether one of them needs to.
         is_wide = self.lanes > 1
         types = [
             vector_type(self.lanes, r.type) if is_wide else r.type
@@ -300,18 +309,18 @@ class BodyCloner:
         raise ValueError("branch has no terminator")
 
     def _clone_select(self, operation: ir.OpView, condition: ir.Value) -> None:
-        """Lanes disagree: do both sides, reading under the mask, and select."""
+        """If-conversion of a divergent branch: both sides with masked loads, and a select."""
         type_ = condition.type
         ones = broadcast(constant(1, ir.IntegerType.get_signless(1)), self.lanes)
         negated = op("arith.xori", type_, condition, ones)
         sides = []
-        outer, self._lanes_disagree = self._lanes_disagree, True
+        outer, self._is_divergent = self._is_divergent, True
         for region, mask in zip(operation.regions, (condition, negated), strict=True):
             both = (
                 mask if self.mask is None else op("arith.andi", type_, mask, self.mask)
             )
             sides.append(self._clone_branch(region, both))
-        self._lanes_disagree = outer
+        self._is_divergent = outer
         for result, then, other in zip(operation.results, *sides, strict=True):
             then, other = (
                 v if isinstance(v.type, ir.VectorType) else broadcast(v, self.lanes)

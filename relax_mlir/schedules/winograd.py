@@ -1,15 +1,15 @@
-"""Winograd's convolution of 3x3 kernels by tiles of 4x4 results, F(4x4, 3x3).
+"""Winograd convolution F(4x4, 3x3): transforms, and the input range in which it is accurate.
 
-A tile of 6x6 numbers and a kernel are turned into 36 numbers each, whose products, summed
-over channels, turn into 4x4 results: 36 multiplications take the place of 144. The
-transforms evaluate polynomials at the points 0, p, -p, q, -q and infinity. With
-p = 11/16 and q = 3/2 results differ from the exact ones about twice as much, in the mean,
-as those of plain sums in f32 do; with the usual points 1 and 2 it is 4.5 times. Both
-numbers and their squares are exact in f32.
+The input transform maps a tile of 6x6 pixels, the kernel transform a 3x3 kernel to 36
+values each. Their elementwise products, accumulated over channels, are mapped to 4x4
+results by the output transform: 36 multiplications instead of 144. The transforms
+evaluate polynomials at the interpolation points 0, p, -p, q, -q and infinity. With
+p = 11/16 and q = 3/2 the mean error is about twice that of direct summation in f32; with
+the usual points 1 and 2 it is 4.5 times. Both points and their squares are exact in f32.
 
-The rounding error of a result scales with all inputs of its tile, not only with the nine
-per channel that it depends on. `input_limits` says for which tiles it is small all the
-same; others are computed directly.
+The rounding error of a result scales with all pixels of its tile, not only with the nine
+per channel in its receptive field. `input_limits` bounds the tiles for which it is small
+nevertheless; other tiles are convolved directly.
 
 Sources: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, CVPR 2016;
 Barabasz et al., Error Analysis and Improving the Accuracy of Winograd Convolution for Deep
@@ -25,15 +25,15 @@ from fractions import Fraction
 import numpy as np
 from mlir import ir
 
-from relax_mlir.schedules.emit import broadcast, constant, op
+from relax_mlir.schedules.builder import broadcast, constant, op
 
 __all__ = [
-    "KERNEL",
-    "LARGEST_SHARE",
-    "LIMITS",
-    "READ",
+    "INPUT_TILE",
+    "KERNEL_SIZE",
+    "LIMIT_COUNT",
+    "MAX_SHARE",
+    "OUTPUT_TILE",
     "WINOGRAD_POLICIES",
-    "WRITTEN",
     "InputLimits",
     "input_limits",
     "input_matrix",
@@ -44,17 +44,17 @@ __all__ = [
 ]
 
 WINOGRAD_POLICIES = ("auto", "never")
-KERNEL, WRITTEN = 3, 4  # numbers along an axis of a kernel, and of a tile's results
-READ = KERNEL + WRITTEN - 1  # and of what a tile reads
+KERNEL_SIZE, OUTPUT_TILE = 3, 4  # kernel size and output tile size per axis
+INPUT_TILE = KERNEL_SIZE + OUTPUT_TILE - 1  # input tile size per axis
 
 _P, _Q = Fraction(11, 16), Fraction(3, 2)
 _POINTS = (Fraction(0), _P, -_P, _Q, -_Q)
 
 
 def output_matrix() -> np.ndarray:
-    """[WRITTEN, READ]: from products at the points to results along an axis."""
-    rows = [[x**i for x in _POINTS] for i in range(WRITTEN)]
-    ends = [1 if i == WRITTEN - 1 else 0 for i in range(WRITTEN)]
+    """Output transform A^T along one axis, [WRITTEN, READ]."""
+    rows = [[x**i for x in _POINTS] for i in range(OUTPUT_TILE)]
+    ends = [1 if i == OUTPUT_TILE - 1 else 0 for i in range(OUTPUT_TILE)]
     return np.array(
         [[*map(float, row), end] for row, end in zip(rows, ends, strict=True)],
         np.float64,
@@ -62,28 +62,27 @@ def output_matrix() -> np.ndarray:
 
 
 def input_matrix() -> np.ndarray:
-    """[READ, READ]: from numbers along an axis to values at the points."""
+    """Input transform B^T along one axis, [READ, READ]."""
     rows = [_polynomial([y for y in _POINTS if y != x]) for x in _POINTS]
     rows.append(_polynomial(_POINTS))
-    padded = [[*row, *[Fraction(0)] * (READ - len(row))] for row in rows]
+    padded = [[*row, *[Fraction(0)] * (INPUT_TILE - len(row))] for row in rows]
     return np.array([[float(c) for c in row] for row in padded], np.float64)
 
 
 @dataclass(frozen=True)
 class InputLimits:
-    """The tiles of inputs that a kernel may convolve at the points.
+    """Range of the input tiles for which a kernel may use Winograd.
 
-    A tile of 6x6 pixels is described by sums over channels: ``peak``, of the largest |x|
-    of each channel; ``pixel``, of |x| at each pixel; and by ``largest``, the largest |x| of
-    all. The rounding error of each result is a small multiple of ``eps * peak`` times the
-    size of its weights. With these limits that is a small multiple of
-    ``eps * sum |w| |x|`` over the receptive field of the result.
+    A tile of 6x6 pixels is summarized by ``peak``, the sum over channels of each
+    channel's largest |x|; by ``pixel``, the sum over channels of |x| at each pixel; and by
+    ``largest``, the largest |x| of all. The rounding error of a result is a small multiple
+    of ``eps * peak`` times the magnitude of its weights. Within these limits this is a
+    small multiple of ``eps * sum |w| |x|`` over the receptive field of the result.
 
     Attributes:
-        least, most: of ``peak``, so that nothing underflows or overflows; 0 is in the
-            range.
-        taps: [KERNEL, KERNEL]; ``peak`` is at most the sum of ``taps * pixel`` over the
-            receptive field of each result. `LARGEST_SHARE` limits ``largest``.
+        least, most: range of ``peak`` without underflow or overflow; 0 is allowed too.
+        taps: [KERNEL, KERNEL]; the sum of ``taps * pixel`` over the receptive field of
+            each result must be at least ``peak``. `MAX_SHARE` bounds ``largest``.
     """
 
     least: float
@@ -92,28 +91,26 @@ class InputLimits:
 
     @property
     def array(self) -> np.ndarray:
-        """Least, most, smallest tap, and the taps: f32, as kernels take them."""
-        found = [self.least, self.most, self.taps.min(), *self.taps.flat]
-        return np.array(found, np.float32)
+        """The operand of kernels: least, most, the smallest tap and all taps, as f32."""
+        limits = [self.least, self.most, self.taps.min(), *self.taps.flat]
+        return np.array(limits, np.float32)
 
 
-LARGEST_SHARE = (
-    0.25  # of the sum of `pixel` over a receptive field: of `largest`, the most
-)
-LIMITS = 3 + KERNEL * KERNEL  # elements of `InputLimits.array`
+MAX_SHARE = 0.25  # `largest` over the sum of `pixel` in a receptive field, at most
+LIMIT_COUNT = 3 + KERNEL_SIZE * KERNEL_SIZE  # elements of `InputLimits.array`
 
-_AMPLIFICATION = 24.0  # of rounding: of `peak` by the weighted pixels, the most
-_USUAL = 8.0  # of `peak` by the mean pixel: what ordinary images reach
-_LEAST_CHANNELS = 8  # that a result depends on, in effect
+_AMPLIFICATION = 24.0  # of rounding errors: `peak` over the weighted pixels, at most
+_USUAL = 8.0  # `peak` over the mean of `pixel` in natural images
+_MIN_CHANNELS = 8  # minimum effective number of input channels of a result
 _LARGEST_F32 = float(np.finfo(np.float32).max)
 _SMALLEST_F32 = float(np.finfo(np.float32).smallest_normal)
 
 
 def input_limits(kernel: np.ndarray) -> InputLimits | None:
-    """The limits of a kernel; None if it should convolve no tile at the points.
+    """The input limits of a kernel; None if it should not use Winograd at all.
 
-    That is so if an output channel depends on few input channels, has next to no weight
-    where others have theirs, or its weights are near the end of the range.
+    This is the case if an output channel depends on few input channels, has almost no
+    weight at taps where others have theirs, or has weights close to overflow.
 
     Args:
         kernel: [KERNEL, KERNEL, input channels, output channels].
@@ -123,7 +120,7 @@ def input_limits(kernel: np.ndarray) -> InputLimits | None:
         return None
     by_channel = size.max((0, 1))
     total = by_channel.sum(0)
-    # Below, results are mostly subnormal: their error is an absolute one.
+    # Below, results are mostly subnormal, with an absolute error.
     known = total > 2.0**-100
     size, by_channel, total = size[..., known], by_channel[:, known], total[known]
     if not total.size:
@@ -133,16 +130,16 @@ def input_limits(kernel: np.ndarray) -> InputLimits | None:
     into, out = (np.abs(m).sum(1).max() ** 2 for m in (input_matrix(), output_matrix()))
     weight = float(np.abs(transformed_kernel(kernel)).max())
     most = _LARGEST_F32 / (2 * into * max(1.0, out * weight))
-    # Numbers on the way keep 24 bits, and products with all but the smallest weights.
+    # Transformed inputs, and their products with all but the smallest weights, stay normal.
     smallest = max(2.0**-50, min(1.0, float(by_channel.max(0).min())))
     least = _SMALLEST_F32 * 2.0**30 / smallest
-    if channels.min() < _LEAST_CHANNELS or taps.sum() < _USUAL or most < 2.0**20:
+    if channels.min() < _MIN_CHANNELS or taps.sum() < _USUAL or most < 2.0**20:
         return None
     return InputLimits(least, most, taps)
 
 
 def transformed_kernel(kernel: np.ndarray) -> np.ndarray:
-    """Kernels at the points.
+    """Apply the kernel transform, G g G^T.
 
     Args:
         kernel: [KERNEL, KERNEL, ...].
@@ -160,23 +157,23 @@ def _kernel_matrix() -> np.ndarray:
         scale = Fraction(1)
         for y in _POINTS:
             scale *= x - y if y != x else 1
-        rows.append([float(x**k / scale) for k in range(KERNEL)])
-    rows.append([0.0] * (KERNEL - 1) + [1.0])
+        rows.append([float(x**k / scale) for k in range(KERNEL_SIZE)])
+    rows.append([0.0] * (KERNEL_SIZE - 1) + [1.0])
     return np.array(rows, np.float64)
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:
-    """The coefficients of the product of x - root, the constant one first."""
-    found = [Fraction(1)]
+    """Coefficients of the monic polynomial with given roots, the constant term first."""
+    coefficients = [Fraction(1)]
     for root in roots:
-        shifted = [Fraction(0), *found]
-        scaled = [-root * c for c in found] + [Fraction(0)]
-        found = [a + b for a, b in zip(shifted, scaled, strict=True)]
-    return found
+        shifted = [Fraction(0), *coefficients]
+        scaled = [-root * c for c in coefficients] + [Fraction(0)]
+        coefficients = [a + b for a, b in zip(shifted, scaled, strict=True)]
+    return coefficients
 
 
 def transform_input(d: Sequence[ir.Value]) -> list[ir.Value]:
-    """READ vectors along an axis as values at the points: a row of `input_matrix` each."""
+    """Apply the input transform to READ vectors along one axis."""
     pp, qq = _P * _P, _Q * _Q
     by_p = _fma(-qq, d[2], d[4]), _fma(-qq, d[1], d[3])
     by_q = _fma(-pp, d[2], d[4]), _fma(-pp, d[1], d[3])
@@ -191,7 +188,7 @@ def transform_input(d: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def transform_output(m: Sequence[ir.Value]) -> list[ir.Value]:
-    """READ vectors of products along an axis as WRITTEN results."""
+    """Apply the output transform to READ vectors along one axis; WRITTEN results."""
     even_p, odd_p = _add(m[1], m[2]), _subtract(m[1], m[2])
     even_q, odd_q = _add(m[3], m[4]), _subtract(m[3], m[4])
     return [
@@ -207,12 +204,12 @@ def _splat(number: Fraction, type_: ir.Type) -> ir.Value:
     return broadcast(constant(float(number), vector.element_type), vector.shape[0])
 
 
-def _fma(factor: Fraction, x: ir.Value, y: ir.Value) -> ir.Value:
-    return op("vector.fma", x.type, _splat(factor, x.type), x, y)
+def _fma(coefficient: Fraction, x: ir.Value, y: ir.Value) -> ir.Value:
+    return op("vector.fma", x.type, _splat(coefficient, x.type), x, y)
 
 
-def _multiply(factor: Fraction, x: ir.Value) -> ir.Value:
-    return op("arith.mulf", x.type, _splat(factor, x.type), x)
+def _multiply(coefficient: Fraction, x: ir.Value) -> ir.Value:
+    return op("arith.mulf", x.type, _splat(coefficient, x.type), x)
 
 
 def _add(x: ir.Value, y: ir.Value) -> ir.Value:

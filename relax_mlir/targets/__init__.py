@@ -1,6 +1,6 @@
-"""Targets: what machine to compile for, and the pipeline that leads there."""
+"""Compilation targets and their pass pipelines."""
 
-from relax_mlir.argument_types import check_exports
+from relax_mlir.support.argument_types import check_exports
 from relax_mlir.targets.target import (
     CHECKS,
     LEVELS,
@@ -10,10 +10,10 @@ from relax_mlir.targets.target import (
     Stage,
     Target,
     TargetError,
-    kind_of,
     parse_target,
     plain_stages,
     stages,
+    target_kind,
 )
 
 __all__ = [
@@ -25,10 +25,10 @@ __all__ = [
     "Stage",
     "Target",
     "TargetError",
-    "kind_of",
     "parse_target",
     "plain_stages",
     "stages",
+    "target_kind",
 ]
 
 check_exports(globals())

@@ -1,4 +1,4 @@
-"""CPUs: any that LLVM knows, vectorised to their width."""
+"""CPU targets: detection of vector features, and the pass pipeline."""
 
 from relax_mlir.runtime import guard
 from relax_mlir.targets.target import (
@@ -14,7 +14,7 @@ __all__ = ["plain_stages", "stages", "target"]
 
 
 def target(model: str, host: Host) -> Target:
-    """This machine, or the CPU that LLVM calls ``model`` (``znver3``, ``neoverse-v1``)."""
+    """The host, or the CPU with LLVM's name ``model`` (``znver3``, ``neoverse-v1``)."""
     triple, cpu, features = host
     if model:
         triple, cpu, features = _triple_of(model, triple), model, ""
@@ -25,15 +25,15 @@ def target(model: str, host: Host) -> Target:
         cpu,
         features,
         bits,
-        byte_dots=_byte_dots(cpu, features, bits),
-        bf16_dots=_bf16_dots(cpu, features, bits),
-        tiles=_tiles(cpu, features, bits),
+        has_int8_dot=_has_int8_dot(cpu, features, bits),
+        has_bf16_dot=_has_bf16_dot(cpu, features, bits),
+        has_amx=_has_amx(cpu, features, bits),
         guard=guard.is_requested(),
     )
 
 
 def _triple_of(model: str, host: str) -> str:
-    """The triple for a CPU by name: Arm's own names, else x86-64."""
+    """The target triple of a CPU by its name: AArch64 for Arm's names, else x86-64."""
     arm = ("neoverse", "cortex", "apple", "ampere", "a64fx")
     if model.startswith(arm):
         return "aarch64-unknown-linux-gnu"
@@ -48,7 +48,7 @@ _AVX512_CPUS = (
 
 
 def _vector_bits(triple: str, cpu: str, features: str) -> int:
-    """512 with AVX-512, 256 with AVX, else 128."""
+    """Width of a vector register: 512 with AVX-512, 256 with AVX, else 128."""
     if not triple.startswith("x86_64"):
         return 128
     if "+avx512f" in features or cpu.startswith(_AVX512_CPUS):
@@ -64,8 +64,8 @@ _VNNI_CPUS = (
 )
 
 
-def _byte_dots(cpu: str, features: str, bits: int) -> bool:
-    """Whether it has AVX-512 VNNI at the width of its vectors, or AVX-VNNI."""
+def _has_int8_dot(cpu: str, features: str, bits: int) -> bool:
+    """Whether a CPU has AVX-512 VNNI or AVX-VNNI at its vector width."""
     if features:
         by_bits = {512: "+avx512vnni", 256: "+avxvnni"}
         return by_bits.get(bits, "none") in features.split(",")
@@ -75,10 +75,10 @@ def _byte_dots(cpu: str, features: str, bits: int) -> bool:
 _BF16_CPUS = ("znver4", "znver5")
 
 
-def _bf16_dots(cpu: str, features: str, bits: int) -> bool:
-    """Whether it has AVX-512 BF16 at twice the rate of f32.
+def _has_bf16_dot(cpu: str, features: str, bits: int) -> bool:
+    """Whether a CPU has AVX-512 BF16 at twice the throughput of f32.
 
-    Intel's machines have it at half of that rate, beside AMX.
+    On Intel CPUs it has half of that throughput, and AMX is faster.
     """
     has_it = not features or "+avx512bf16" in features.split(",")
     return bits == 512 and has_it and cpu.startswith(_BF16_CPUS)
@@ -87,8 +87,8 @@ def _bf16_dots(cpu: str, features: str, bits: int) -> bool:
 _TILE_FEATURES = {"+amx-tile", "+amx-bf16", "+amx-int8"}
 
 
-def _tiles(cpu: str, features: str, bits: int) -> bool:
-    """Whether it has AMX, beside vectors as wide as a row of a tile."""
+def _has_amx(cpu: str, features: str, bits: int) -> bool:
+    """Whether a CPU has AMX, and vectors of the width of a tile row."""
     has_it = _TILE_FEATURES.issubset(features.split(","))
     return bits == 512 and (has_it if features else cpu.startswith(_AMX_CPUS))
 
@@ -104,9 +104,9 @@ def stages(
     if library != "never":
         raise TargetError(f"library `{library}`: expected a GPU as target, got a CPU")
     flags = {
-        "byte-dots": target.byte_dots,
-        "bf16-dots": target.bf16_dots,
-        "tiles": target.tiles,
+        "int8-dot": target.has_int8_dot,
+        "bf16-dot": target.has_bf16_dot,
+        "amx": target.has_amx,
     }
     has = [f" {name}=true" for name, is_there in flags.items() if is_there]
     unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
@@ -116,10 +116,10 @@ def stages(
         Stage(
             "tir",
             f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"
-            "tir-convert-layout,relax-legalize,tir-fuse-transposes{parts=true},"
+            "tir-assign-layout,relax-legalize,tir-fuse-transposes{parts=true},"
             "tir-collapse-loops,"
             f"tir-use-winograd{_with(unit, policy)},"
-            "tir-fuse-pads,"
+            "tir-fuse-padding,"
             f"tir-pack-constants{unit},tir-mark-in-place",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
@@ -138,12 +138,12 @@ def stages(
 
 
 def _with(unit: str, option: str) -> str:
-    """The options of a pass, with one more."""
+    """Append an option to the options of a pass."""
     return f"{unit[:-1]}{option}}}"
 
 
 def _narrowing(target: Target, precision: str) -> str:
-    """The passes that round factors of products, if that is asked for."""
+    """The passes that cast matmul operands to a requested lower precision."""
     if precision == "f32":
         return ""
     if precision in ("tf32", "f8"):
@@ -151,13 +151,13 @@ def _narrowing(target: Target, precision: str) -> str:
             f"precision `{precision}`: expected a GPU as target, got a CPU"
         )
     to = {"bf16": "bfloat16", "f16": "float16"}[precision]
-    is_faster = precision == "bf16" and (target.bf16_dots or target.tiles)
+    is_faster = precision == "bf16" and (target.has_bf16_dot or target.has_amx)
     rest = "" if is_faster else " weights-only=true"
-    return f",relax-narrow-products{{to={to}{rest}}},relax-fold-constants"
+    return f",relax-cast-matmul-to-bf16{{to={to}{rest}}},relax-fold-constants"
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:
-    """The way down with no more passes than are needed: no fusion, no schedules."""
+    """The minimal pipeline: no fusion, no schedule rules but the fallback."""
     plain = {
         "relax": "relax-normalize,relax-bind-sizes",
         "tir": "relax-legalize,tir-collapse-loops,tir-fuse",
@@ -168,13 +168,13 @@ def plain_stages(target: Target) -> tuple[Stage, ...]:
 
 
 def _guard(target: Target) -> str:
-    """The option of passes that let kernels run between guard pages."""
+    """The pass option for buffers between guard pages."""
     return "{guard=true}" if target.guard else ""
 
 
 def _to_llvm(target: Target) -> str:
     """Upstream's passes from loops to the LLVM dialect."""
-    # Tiles are carried by branches, which only a conversion of both at once can take.
+    # AMX tiles are block arguments, so amx and cf have to be converted together.
     tiles = ["convert-to-llvm{filter-dialects=amx,cf,memref,arith,index}"]
     return ",".join(
         (
@@ -185,7 +185,7 @@ def _to_llvm(target: Target) -> str:
             "convert-math-to-llvm",
             "convert-math-to-libm",
             "convert-vector-to-llvm",
-            *(tiles if target.tiles else []),
+            *(tiles if target.has_amx else []),
             "finalize-memref-to-llvm",
             "convert-arith-to-llvm",
             "convert-index-to-llvm",

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: kernels as PTX, which the driver compiles for the very device."""
+"""NVIDIA GPU targets: pass pipelines to PTX, which the driver compiles for the device."""
 
 from relax_mlir.errors import near_misses
 from relax_mlir.runtime import cuda
@@ -13,25 +13,25 @@ from relax_mlir.targets.target import (
 
 __all__ = ["plain_stages", "stages", "target"]
 
-# Compute capabilities, and what LLVM calls them: with all that the device has.
+# Compute capability -> LLVM's name of the processor with all its features.
 _MODELS = {"sm_80": "sm_80", "sm_86": "sm_86", "sm_89": "sm_89", "sm_90": "sm_90a"}
-# Products of fewer tiles of 128 x 128 than a device has processors are one, if they can be.
+# Combine parallel matmuls of fewer 128 x 128 tiles than a device has multiprocessors.
 _COMBINING = (
     f",relax-combine-parallel-matmul{{max-elements={132 << 14}}},relax-fold-constants,"
     "relax-simplify"
 )
-_PTX = "+ptx80"  # of CUDA 12.0, which has all that is used
+_PTX = "+ptx80"  # CUDA 12.0
 
 
 def target(model: str, host: Host) -> Target:
     """The GPU called ``model``, such as ``sm_90``; that of this machine if it is empty.
 
     Raises:
-        TargetError: there is no such GPU, or this machine has none.
+        TargetError: the name is unknown, or this machine has no GPU.
     """
     known = {**_MODELS, "sm_90a": "sm_90a"}
     if not model:
-        model = _of_this_machine()
+        model = _host_model()
     if model not in known:
         raise TargetError(
             f"unknown target `cuda:{model}`: expected one of "
@@ -41,21 +41,21 @@ def target(model: str, host: Host) -> Target:
     return Target("cuda", "nvptx64-nvidia-cuda", known[model], _PTX, sm=sm)
 
 
-def _of_this_machine() -> str:
-    """The nearest of the known GPUs that code for runs on the first device.
+def _host_model() -> str:
+    """The newest known model whose code runs on the first device of this machine.
 
     Raises:
-        TargetError: there is no device.
+        TargetError: there is no device, or none of compute capability 8.0 or more.
     """
     found = cuda.compute_capability()
     if found is None:
         raise TargetError(
             "target `cuda`: this machine has no NVIDIA GPU, or no driver for it. Hint: "
-            "name the GPU to compile for, such as `cuda:sm_90`; `relax-mlir doctor` tells "
-            "what is there"
+            "name the GPU to compile for, such as `cuda:sm_90`; `relax-mlir doctor` lists "
+            "what was found"
         )
     numbers = {model: int(model.removeprefix("sm_")) for model in _MODELS}
-    # Code with all that one device has (`sm_90a`) runs on no other.
+    # Architecture-specific code (`sm_90a`) runs on no other device.
     fitting = [
         model
         for model, number in numbers.items()
@@ -76,13 +76,13 @@ def stages(
     winograd: str = "auto",
     checks: str = "none",
 ) -> tuple[Stage, ...]:
-    """The pipeline for GPUs; each line is valid input to ``relax-opt -p``.
+    """The GPU pipeline; each line is valid input to ``relax-opt -p``.
 
-    ``winograd`` changes nothing: no convolution is computed by it on GPUs.
+    ``winograd`` has no effect on GPUs.
     """
     del winograd
     tf32 = " tf32=true" if precision == "tf32" else ""
-    turned = "{tf32=true}" if tf32 else ""
+    transpose = "{tf32=true}" if tf32 else ""
     libraries = "" if library == "never" else f" library={library}"
     legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
@@ -92,54 +92,54 @@ def stages(
         Stage(
             "tir",
             f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"
-            f"tir-convert-layout,{legalize},tir-fuse-transposes{{parts=true}},"
-            f"tir-collapse-loops,tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
-            "tir-join-maps,tir-mark-in-place",
+            f"tir-assign-layout,{legalize},tir-fuse-transposes{{parts=true}},"
+            f"tir-collapse-loops,tir-fuse-padding{{products=true}},tir-transpose-constants{transpose},"
+            "tir-fuse-horizontal,tir-mark-in-place",
         ),
         *_to_ptx(target, tf32 + libraries),
     )
 
 
 def _narrowing(target: Target, precision: str) -> str:
-    """The passes that round factors of products, for the tensor cores.
+    """The passes that cast matmul operands to the precision of the tensor cores.
 
     Raises:
-        TargetError: the device's have no such numbers.
+        TargetError: the tensor cores of the device do not support the precision.
     """
     if precision in ("f32", "tf32"):
-        return ""  # whole in memory; rounded when they are read
+        return ""  # f32 in memory; tf32 is rounded on load
     quantize = ""
     if precision == "f8":
-        if target.sm < _LEAST_SM_OF_F8:
+        if target.sm < _MIN_SM_OF_F8:
             raise TargetError(
-                f"precision `f8`: expected `cuda:sm_{_LEAST_SM_OF_F8}`, got "
+                f"precision `f8`: expected `cuda:sm_{_MIN_SM_OF_F8}`, got "
                 f"`cuda:sm_{target.sm}`"
             )
-        quantize = ",relax-quantize-products"
+        quantize = ",relax-quantize-matmul-to-fp8"
     to = "bfloat16" if precision == "bf16" else "float16"
-    return f"{quantize},relax-narrow-products{{to={to}}},relax-fold-constants"
+    return f"{quantize},relax-cast-matmul-to-bf16{{to={to}}},relax-fold-constants"
 
 
-_LEAST_SM_OF_F8 = 90  # whose tensor cores multiply numbers of 8 bits
-_LEAST_SM_OF_OVERLAP = 90  # of kernels that begin before others have ended
+_MIN_SM_OF_F8 = 90  # FP8 tensor cores
+_MIN_SM_OF_OVERLAP = 90  # programmatic dependent launch
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:
-    """The shortest way that a module can run."""
+    """The minimal pipeline: no fusion, no schedule rules but the fallback."""
     return (Stage("tir", "relax-legalize"), *_to_ptx(target, " only=Fallback", ""))
 
 
 def _to_ptx(
     target: Target, rules: str, blocks: str = "{threads=true}"
 ) -> tuple[Stage, ...]:
-    """The stages below graphs.
+    """The stages below the TIR level.
 
     Args:
-        rules: options of ``schedule-apply-gpu``; blocks: of ``tir-lower-blocks``.
+        rules: options of ``schedule-apply-gpu``; blocks: options of ``tir-lower-blocks``.
     """
     libraries = frozenset({"tir.library_convolution", "tir.library_product"})
     launches = libraries | {"gpu", "nvgpu", "nvvm"}
-    overlapping = "{overlap=true}" if target.sm >= _LEAST_SM_OF_OVERLAP else ""
+    overlapping = "{overlap=true}" if target.sm >= _MIN_SM_OF_OVERLAP else ""
     return (
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
@@ -169,7 +169,7 @@ def _to_ptx(
 _KERNELS_TO_LLVM = ",".join(
     (
         "convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true}",
-        # What of these the first one leaves.
+        # Operations that the first conversion leaves.
         "convert-vector-to-llvm{reassociate-fp-reductions=true}",
         "convert-math-to-llvm",
         "convert-arith-to-llvm",

@@ -1,11 +1,11 @@
-"""What a target is, and the levels on the way to it."""
+"""Compilation targets, lowering levels, and the pass pipelines between them."""
 
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from relax_mlir.errors import PipelineError, RelaxError, near_misses, shown
+from relax_mlir.errors import PipelineError, RelaxError, near_misses, short_repr
 from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
 from relax_mlir.schedules.winograd import WINOGRAD_POLICIES
 
@@ -20,10 +20,10 @@ __all__ = [
     "Target",
     "TargetError",
     "graph_passes",
-    "kind_of",
     "parse_target",
     "plain_stages",
     "stages",
+    "target_kind",
 ]
 
 
@@ -31,17 +31,17 @@ Host = tuple[str, str, str]  # triple, CPU, features
 
 
 class TargetError(RelaxError, ValueError):
-    """There is no such target or level."""
+    """The target, level or compile option is unknown or not supported."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of the way down.
+    """One stage of a lowering pipeline.
 
     Attributes:
-        level: the level that holds after it.
+        level: the level that the module has after the stage.
         pipeline: valid input to ``relax-opt -p``.
-        also: dialects and operations that may stand there beside those of the level.
+        also: legal dialects and operations in addition to those of the level.
     """
 
     level: str
@@ -51,18 +51,19 @@ class Stage:
 
 @dataclass(frozen=True)
 class Target:
-    """A machine.
+    """A machine to compile for.
 
     Attributes:
-        kind: the module of :mod:`relax_mlir.targets` that knows it, such as ``cpu``.
-        triple, cpu, features: LLVM's names for it.
-        vector_bits: width of a CPU's vectors; 0 of others.
-        byte_dots: whether it sums four products of bytes at once.
-        bf16_dots: whether it sums two products of bf16 at once, and gains by it.
-        tiles: whether it multiplies matrices of bytes or of bf16 at once.
-        sm: compute capability of an NVIDIA GPU, such as 90; 0 of others.
-        guard: whether kernels of a CPU run between guard pages, which finds what they
-            access out of bounds; for tests. Set by the environment's ``RELAX_MLIR_GUARD``.
+        kind: the module of :mod:`relax_mlir.targets` that implements it, such as ``cpu``.
+        triple, cpu, features: as for LLVM.
+        vector_bits: width of a CPU's vector registers; 0 for GPUs.
+        has_int8_dot: whether the CPU has VNNI, dot products of 4 bytes per lane.
+        has_bf16_dot: whether the CPU has fast dot products of 2 bf16 per lane.
+        has_amx: whether the CPU has AMX tiles for bytes and bf16.
+        sm: compute capability of an NVIDIA GPU, such as 90; 0 for CPUs.
+        guard: whether buffers of CPU kernels lie between guard pages, which detects
+            accesses out of bounds; for tests. Set by the environment variable
+            ``RELAX_MLIR_GUARD``.
     """
 
     kind: str
@@ -70,10 +71,10 @@ class Target:
     cpu: str
     features: str = field(repr=False)
     vector_bits: int = 0
-    byte_dots: bool = False
-    bf16_dots: bool = False
-    tiles: bool = False
-    sm: int = field(default=0, repr=False)  # the name tells it
+    has_int8_dot: bool = False
+    has_bf16_dot: bool = False
+    has_amx: bool = False
+    sm: int = field(default=0, repr=False)  # part of the name
     guard: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
@@ -83,7 +84,7 @@ class Target:
 _ANYWHERE = frozenset({"builtin", "func"})
 _TIR = frozenset({"tir", "scf", "memref", "arith", "math", "vector", "gpu", "llvm"})
 
-# Dialects that may stand in a module at each level; single operations by full name.
+# Legal dialects at each level; single operations by full name.
 LEVELS: dict[str, frozenset[str]] = {
     "relax": _ANYWHERE | {"relax", *_TIR},
     "tir": _ANYWHERE
@@ -106,20 +107,20 @@ LEVELS: dict[str, frozenset[str]] = {
 
 
 def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
-    """The target called ``text``: ``cpu`` is this machine, ``cpu:znver3`` another.
+    """Parse a target: ``cpu`` for the host, ``cpu:znver3`` for a named CPU.
 
-    TVM's ``llvm`` and ``llvm -mcpu=znver3`` say the same. ``cuda`` is the first GPU of this
-    machine, ``cuda:sm_90``, or ``cuda -arch=sm_90``, any of that kind.
+    TVM's ``llvm`` and ``llvm -mcpu=znver3`` are equivalent. ``cuda`` is the first GPU of
+    this machine; ``cuda:sm_90`` or ``cuda -arch=sm_90`` names a compute capability.
 
     Args:
-        host: tells triple, CPU and features of this machine.
+        host: returns triple, CPU and features of the host.
 
     Raises:
-        TargetError: there is none.
+        TargetError: the target is unknown.
     """
     if isinstance(text, Target):
         return text
-    kind, _, model = _own_spelling(str(text)).partition(":")
+    kind, _, model = _from_tvm_syntax(str(text)).partition(":")
     if kind not in _KINDS:
         raise TargetError(
             f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
@@ -127,15 +128,15 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
     return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
 
 
-def kind_of(target: "str | Target") -> str:
-    """The kind of machine of a target, such as ``cpu``, without asking what there is."""
+def target_kind(target: "str | Target") -> str:
+    """The kind of a target, such as ``cpu``, without detecting hardware."""
     if isinstance(target, Target):
         return target.kind
-    return _own_spelling(str(target)).partition(":")[0]
+    return _from_tvm_syntax(str(target)).partition(":")[0]
 
 
-def _own_spelling(text: str) -> str:
-    """``cpu:znver3`` for TVM's ``llvm -mcpu=znver3``."""
+def _from_tvm_syntax(text: str) -> str:
+    """Translate a TVM target such as ``llvm -mcpu=znver3`` to ``cpu:znver3``."""
     kind, *options = text.split() or [""]
     if kind not in _TVM_KINDS:
         return text
@@ -152,17 +153,17 @@ _TVM_KINDS = {
 }
 
 
-# What all targets do to graphs, before and after they become tensor programs.
+# Passes of all targets on Relax graphs.
 _GRAPH_PASSES = (
-    "relax-specialize-programs,relax-bind-sizes,"
-    "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,"
+    "relax-specialize-prim-funcs,relax-bind-sizes,"
+    "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-batch-norm,"
     "relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
 )
 CHECKS = ("none", "indices")
 
 
 def graph_passes(checks: str) -> str:
-    """What all targets do to graphs first; ``checks`` as for :func:`stages`."""
+    """The graph-level passes of all targets; ``checks`` as for :func:`stages`."""
     option = "{check-indices=true}" if checks == "indices" else ""
     return f"relax-normalize{option},{_GRAPH_PASSES}"
 
@@ -181,17 +182,14 @@ def stages(
     """The pipeline of a target, in reading order.
 
     Args:
-        precision: in which products are computed: ``f32``, ``bf16`` or ``f16``; on GPUs
-            ``tf32`` and ``f8``, too.
-        library: whether NVIDIA's libraries compute products: ``never``, ``auto`` or
-            ``always``.
-        winograd: whether CPUs compute 3x3 convolutions by Winograd: ``auto`` or
-            ``never``.
-        checks: what a model checks when it runs: ``none`` or ``indices``.
+        precision: of matmul operands: ``f32``, ``bf16`` or ``f16``; on GPUs also ``tf32``
+            and ``f8``.
+        library: use of cuBLASLt and cuDNN: ``never``, ``auto`` or ``always``.
+        winograd: use of Winograd for 3x3 convolutions on CPUs: ``auto`` or ``never``.
+        checks: run-time checks of a model: ``none`` or ``indices``.
 
     Raises:
-        TargetError: there is no such precision, policy or check, or the target has no
-            such libraries.
+        TargetError: an option is unknown, or not supported by the target.
     """
     for option, value, known in (
         ("precision", precision, PRECISIONS),
@@ -208,14 +206,14 @@ def stages(
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:
-    """The shortest pipeline that runs a module: what other passes are measured by."""
+    """The minimal pipeline to executable code, a reference for verification."""
     return _module(target).plain_stages(target)
 
 
 def _module(target: Target) -> Any:  # Any: a module with these functions
     if target.kind not in _KINDS:
         raise PipelineError(
-            f"target: expected one of the kinds {', '.join(_KINDS)}, got {shown(target.kind)}"
+            f"target: expected one of the kinds {', '.join(_KINDS)}, got {short_repr(target.kind)}"
         )
     return importlib.import_module(f"relax_mlir.targets.{target.kind}")
 

@@ -1,4 +1,4 @@
-"""What tests of operators and models share."""
+"""Modules of operator test cases, and comparison of results."""
 
 import itertools
 from functools import lru_cache
@@ -8,32 +8,32 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.context import new_context
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
-from relax_mlir.module import IRModule
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.module import IRModule
 
 __all__ = ["assert_same_numbers", "case_module", "flat_inputs", "flat_results"]
 
 
-_MODULES_PER_CONTEXT = 64  # what a context has uniqued is freed with it
-_made = itertools.count()
+_MODULES_PER_CONTEXT = 64  # a context frees its uniqued attributes only with itself
+_created = itertools.count()
 
 
 @lru_cache(maxsize=1)
 def _context(number: int, operators: int) -> ir.Context:
-    """A context for some modules, and for as many operators as there are by now."""
+    """A context for a number of modules; a new one if operators were added."""
     return new_context()
 
 
 def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
-    """A module whose main is this one operation.
+    """A module whose ``main`` is one operation.
 
-    Modules share contexts, of which each costs as much as a small kernel: threads must not
-    use two of them at once.
+    Modules share contexts, which are expensive to create, so threads must not use two of
+    them at once.
     """
-    number = next(_made) // _MODULES_PER_CONTEXT
+    number = next(_created) // _MODULES_PER_CONTEXT
     module = IRModule.empty(_context(number, len(relax_ops())))
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         groups = case.operand_types()
@@ -55,7 +55,7 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
 
 
 def flat_results(op: RelaxOperation | ir.Operation) -> list[ir.Value]:
-    """The results of an operation, a tuple taken apart."""
+    """The results of an operation, with tuples flattened."""
     flat: list[ir.Value] = []
     for result in op.results:
         count = result.type.num_types if isinstance(result.type, ir.TupleType) else 0
@@ -65,20 +65,20 @@ def flat_results(op: RelaxOperation | ir.Operation) -> list[ir.Value]:
 
 
 def flat_inputs(inputs: list[Any]) -> list[np.ndarray]:
-    """The arrays of a case in the order of main's parameters."""
+    """The arrays of a case, in the order of ``main``'s parameters."""
     return [a for g in inputs for a in (g if isinstance(g, list) else [g])]
 
 
 def assert_same_numbers(
     actual: np.ndarray, expected: np.ndarray, *, tolerance: float, where: str = ""
 ) -> None:
-    """Equal shape, type, and values within ``tolerance`` of the expected array's scale.
+    """Assert equal shape and type, and values within ``tolerance`` of the expected scale.
 
-    Integers and booleans must be equal; NaNs and infinities must stand in the same places.
-    f16 and bf16 allow what rounding to them costs.
+    Integers and booleans must be equal; NaNs and infinities must have the same positions.
+    f16 and bf16 also tolerate their rounding errors.
 
     Raises:
-        AssertionError: they differ; says where and how much.
+        AssertionError: the arrays differ; the message has the position and the error.
     """
     assert actual.shape == expected.shape, (
         f"{where}: shape {actual.shape}, not {expected.shape}"
@@ -108,5 +108,5 @@ def assert_same_numbers(
 
 def _first_difference(actual: np.ndarray, expected: np.ndarray) -> str:
     differs = ~((actual == expected) | ((actual != actual) & (expected != expected)))
-    place = tuple(int(i) for i in np.argwhere(differs)[0])
-    return f"at {place}: {actual[place]}, not {expected[place]}"
+    position = tuple(int(i) for i in np.argwhere(differs)[0])
+    return f"at {position}: {actual[position]}, not {expected[position]}"

@@ -1,5 +1,5 @@
-"""Command-line tools: only they print.
+"""Command-line tools; no other package prints.
 
-They read the environment too; so does `relax_mlir.runtime.object_cache`, for where
-compiled kernels are kept and how many.
+They also read environment variables, as `relax_mlir.codegen.object_cache` does for the
+folder and the size limit of the kernel cache.
 """

@@ -1,4 +1,4 @@
-"""What the commands of ``relax-mlir`` take: the arguments that more than one has."""
+"""Arguments shared by the commands of ``relax-mlir``."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ __all__ = [
     "add_threads",
     "add_tuning",
     "add_winograd",
-    "by_name",
-    "count",
-    "pair",
-    "size",
+    "name_value_pair",
+    "named_size",
+    "thread_count",
+    "values_by_name",
 ]
 
 _Value = TypeVar("_Value")
@@ -32,7 +32,7 @@ _LARGEST_SIZE = 2**40
 
 
 class UsageError(RelaxError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +44,8 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_shape,
         metavar="INPUT=SIZES",
-        help="sizes of an input that shall differ from the model's: x=n,3,224,224; "
-        "a number fixes a size, a name leaves it open",
+        help="override the shape of an input: x=n,3,224,224; a number is a static size, a "
+        "name a symbolic one",
     )
 
 
@@ -53,10 +53,10 @@ def add_threads(parser: argparse.ArgumentParser, default: int | None = 1) -> Non
     """Add ``--threads``."""
     parser.add_argument(
         "--threads",
-        type=count,
+        type=thread_count,
         default=default,
         metavar="N",
-        help="how many may work on one call",
+        help="number of threads per call",
     )
 
 
@@ -65,8 +65,8 @@ def add_public_key(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--public-key",
         metavar="KEY.pem",
-        help="refuse a .rxm that this Ed25519 key has not signed. A .rxm is a program: it "
-        "can do what you can do; RELAX_MLIR_TRUST=signed refuses all that are not signed",
+        help="reject a .rxm that this Ed25519 key has not signed. A .rxm is a program and runs "
+        "with your permissions; RELAX_MLIR_TRUST=signed rejects all unsigned ones",
     )
 
 
@@ -75,7 +75,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=PRECISIONS,
-        help="in which matrix products and convolutions are computed: f32 if not given",
+        help="precision of matmuls and convolutions (default: f32)",
     )
 
 
@@ -85,8 +85,8 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         "--library",
         choices=LIBRARY_POLICIES,
         default="never",
-        help="on GPUs, whether cuBLASLt computes matrix products, and cuDNN convolutions: "
-        "never if not given",
+        help="on GPUs, when to use cuBLASLt for matmuls and cuDNN for convolutions "
+        "(default: never)",
     )
 
 
@@ -95,8 +95,8 @@ def add_winograd(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--winograd",
         choices=WINOGRAD_POLICIES,
-        help="on CPUs, whether 3x3 convolutions are computed by Winograd where that is "
-        "faster: auto if not given",
+        help="on CPUs, whether to use Winograd for 3x3 convolutions where it is faster "
+        "(default: auto)",
     )
 
 
@@ -107,8 +107,8 @@ def add_check_indices(parser: argparse.ArgumentParser) -> None:
         dest="checks",
         action="store_const",
         const="indices",
-        help="fail where an operator reads an index out of range, as onnxruntime does; "
-        "otherwise it is clamped, or its update dropped",
+        help="fail if an operator reads an index out of range, as onnxruntime does; "
+        "otherwise the index is clamped, or its update dropped",
     )
 
 
@@ -117,15 +117,15 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tuning",
         metavar="DB.json",
-        help="write kernels as `relax-mlir tune` found to be fastest",
+        help="use the fastest kernel configurations found by `relax-mlir tune`",
     )
 
 
 def add_random_inputs(parser: argparse.ArgumentParser) -> None:
     """Add ``--size`` and ``--seed``."""
-    add_sizes(parser, "an open size of random inputs: n=4; 1 if not given")
+    add_sizes(parser, "a symbolic size of random inputs: n=4 (default: 1)")
     parser.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="of random inputs"
+        "--seed", type=_seed, default=0, metavar="N", help="seed of random inputs"
     )
 
 
@@ -136,26 +136,26 @@ def add_sizes(parser: argparse.ArgumentParser, meaning: str) -> None:
         dest="sizes",
         action="append",
         default=[],
-        type=size,
+        type=named_size,
         metavar="NAME=N",
         help=meaning,
     )
 
 
-def count(text: str) -> int:
-    """A number of threads.
+def thread_count(text: str) -> int:
+    """Parse a number of threads.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not a number in range.
     """
     return _number(text, 1, _MAX_THREADS)
 
 
-def pair(text: str) -> tuple[str, str]:
-    """The two sides of ``name=value``.
+def name_value_pair(text: str) -> tuple[str, str]:
+    """Parse ``name=value``.
 
     Raises:
-        argparse.ArgumentTypeError: there are no two.
+        argparse.ArgumentTypeError: there is no ``=``.
     """
     name, equals, value = text.partition("=")
     if not equals:
@@ -163,18 +163,18 @@ def pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def size(text: str) -> tuple[str, int]:
-    """The name of an open size, and its value.
+def named_size(text: str) -> tuple[str, int]:
+    """Parse the name of a symbolic size and its value, such as ``n=4``.
 
     Raises:
-        argparse.ArgumentTypeError: the text is not like ``n=4``.
+        argparse.ArgumentTypeError: the text is malformed.
     """
-    name, value = pair(text)
+    name, value = name_value_pair(text)
     return name, _number(value, 0, _LARGEST_SIZE)
 
 
 def _shape(text: str) -> tuple[str, Sequence[int | str]]:
-    name, value = pair(text)
+    name, value = name_value_pair(text)
     sizes = [part.strip() for part in value.split(",")] if value else []
     if not all(sizes):
         raise argparse.ArgumentTypeError(f"expected sizes with commas, got `{text}`")
@@ -185,16 +185,18 @@ def _seed(text: str) -> int:
     return _number(text, 0, 2**32 - 1)
 
 
-def by_name(option: str, pairs: Iterable[tuple[str, _Value]]) -> dict[str, _Value]:
-    """What an option says of each name.
+def values_by_name(
+    option: str, pairs: Iterable[tuple[str, _Value]]
+) -> dict[str, _Value]:
+    """The values of a repeated ``NAME=VALUE`` option by name.
 
     Raises:
-        UsageError: it says something twice.
+        UsageError: a name occurs twice.
     """
     found: dict[str, _Value] = {}
     for name, value in pairs:
         if name in found:
-            raise UsageError(f"`{option} {name}=...` is given twice")
+            raise UsageError(f"`{option} {name}=...` occurs twice")
         found[name] = value
     return found
 

@@ -1,4 +1,4 @@
-"""Arrays in and out of the command line: .npy files, random ones, summaries."""
+"""Array inputs and outputs of the command line: .npy files, random arrays, summaries."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -7,24 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.compiler.differential_check import random_array
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.errors import RelaxError, near_misses
-from relax_mlir.files import whole_file
 from relax_mlir.runtime.executable import Parameter, Signature
-from relax_mlir.value_check import random_array
+from relax_mlir.support.files import atomic_file
 
-__all__ = ["ArrayError", "file_name", "gather", "summary", "top_scores", "write_array"]
+__all__ = [
+    "ArrayError",
+    "array_summary",
+    "gather_inputs",
+    "output_file_name",
+    "top_scores",
+    "write_array",
+]
 
 _TOP = 5
-_ROWS = 3  # of which the best are shown
+_ROWS = 3  # rows whose top scores are shown
 
 
 class ArrayError(RelaxError):
-    """An array cannot be read, or there is no such input."""
+    """An array cannot be read, or an input does not exist."""
 
 
-def gather(
+def gather_inputs(
     signature: Signature,
     files: Mapping[str, str],
     *,
@@ -34,12 +41,14 @@ def gather(
     """The inputs of a model, in order.
 
     Args:
-        files: paths of .npy files by the names of inputs.
-        sizes: if given, the other inputs are random, with these values of the open
-            sizes, or those of the inputs from files, else 1.
+        signature: the model's signature.
+        files: paths of .npy files by input name.
+        sizes: if given, the other inputs are random; values of symbolic sizes, which
+            default to those of inputs from files, else to 1.
+        seed: the seed of random inputs.
 
     Raises:
-        ArrayError: an input or a size is not known, is missing or cannot be read.
+        ArrayError: an input or a size is unknown, missing or cannot be read.
     """
     known = {p.name: p for p in signature.inputs}
     _check_names("input", files, known)
@@ -73,7 +82,7 @@ def _check_names(what: str, given: Iterable[str], known: Collection[str]) -> Non
 
 
 def _sizes_of(signature: Signature, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """The open sizes that arrays tell; what does not fit is found when the model runs."""
+    """Symbolic sizes bound by the shapes of arrays; the model itself checks shapes later."""
     return {
         dim: size
         for parameter in signature.inputs
@@ -90,7 +99,7 @@ def _random(
 ) -> np.ndarray:
     if not parameter.dtype:
         raise ArrayError(
-            f"input `{parameter.name}`: expected a tensor of numbers to make a random one, "
+            f"input `{parameter.name}`: expected a numeric tensor for random inputs, "
             "got an input that is a sequence, text or nothing"
         )
     shape = [shapes.evaluate(shapes.parse(dim), sizes) for dim in parameter.shape]
@@ -104,7 +113,7 @@ def _random(
 
 
 def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
-    """An array from a .npy file, which is mapped to find sizes that cannot be."""
+    """Read an array from a .npy file; memory mapping detects impossible shapes first."""
     where = f"input `{name}`: {path}"
     if not Path(path).is_file():
         problem = "not a regular file" if Path(path).exists() else "no such file"
@@ -113,17 +122,19 @@ def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise ArrayError(f"{where}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # the header is text of any kind
+    except Exception as error:  # a malformed header may raise anything
         raise ArrayError(f"{where}: not a .npy file, or damaged: {error}") from error
     if not isinstance(array, np.ndarray):
         array.close()
         raise ArrayError(f"{where}: expected one array (.npy), got an archive (.npz)")
     if not parameter.dtype:
-        raise ArrayError(f"{where}: the input is no tensor of numbers, and not read")
+        raise ArrayError(
+            f"{where}: the input is not a numeric tensor and cannot be read"
+        )
     expected = dtype(parameter.dtype).numpy
     array = _in_memory(array, path, where)
     if array.dtype == np.dtype(f"V{expected.itemsize}") and expected.kind == "V":
-        array = array.view(expected)  # numpy's files have no name for bfloat16
+        array = array.view(expected)  # .npy files cannot name bfloat16
     native = array.dtype.newbyteorder("=")
     if native != expected:
         raise ArrayError(f"{where}: expected element type {expected}, got {native}")
@@ -131,12 +142,12 @@ def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
 
 
 def _in_memory(mapped: np.ndarray, path: str, where: str) -> np.ndarray:
-    """The elements of a mapped file, read: a mapped one may be truncated, which is fatal.
+    """A mapped array copied to memory; truncation of a mapped file would kill the process.
 
     Raises:
-        ArrayError: the file has been truncated.
+        ArrayError: the file was truncated.
     """
-    if not isinstance(mapped, np.memmap):  # of no elements
+    if not isinstance(mapped, np.memmap):  # it has no elements
         return mapped
     flat = np.fromfile(path, mapped.dtype, mapped.size, offset=mapped.offset)
     if flat.size != mapped.size:
@@ -144,29 +155,29 @@ def _in_memory(mapped: np.ndarray, path: str, where: str) -> np.ndarray:
     return flat.reshape(mapped.shape, order="C" if mapped.flags.c_contiguous else "F")
 
 
-def write_array(path: Path, value: Any) -> None:  # Any: as for `summary`
-    """Write a .npy file, whole or not at all.
+def write_array(path: Path, value: Any) -> None:  # Any: as for `array_summary`
+    """Write a .npy file atomically.
 
     Raises:
-        ArrayError: it is no array.
-        OSError: it cannot be written.
+        ArrayError: the value is not an array.
+        OSError: the file cannot be written.
     """
     if not isinstance(value, np.ndarray):
         raise ArrayError(
-            f"{path}: expected an array to write, got {summary('it', value)}"
+            f"{path}: expected an array to write, got {array_summary('it', value)}"
         )
     array = value.astype(str) if value.dtype.kind == "O" else value
-    with whole_file(path) as temporary, temporary.open("wb") as file:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.save(file, array, allow_pickle=False)
 
 
-def file_name(name: str) -> str:
-    """What to call the file of an output, whose name may be any text."""
+def output_file_name(name: str) -> str:
+    """A valid file name for an output."""
     return re.sub(r"[^\w.-]", "_", name)[:200] + ".npy"
 
 
-def summary(name: str, value: Any) -> str:  # Any: arrays, lists of them, None
-    """Name, element type, shape and what the values are like, in one line."""
+def array_summary(name: str, value: Any) -> str:  # Any: arrays, lists of them, None
+    """One line with name, element type, shape and range of values."""
     if not isinstance(value, np.ndarray):
         parts = len(value) if isinstance(value, list) else None
         return f"{name}: " + ("nothing" if parts is None else f"sequence of {parts}")
@@ -193,8 +204,8 @@ def _values(array: np.ndarray) -> str:
     return f"{text}, {count} not finite" if count else text
 
 
-def top_scores(array: Any) -> list[str]:  # Any: as for `summary`
-    """The best classes of the first rows, where an array can be scores of classes."""
+def top_scores(array: Any) -> list[str]:  # Any: as for `array_summary`
+    """The top classes of the first rows, if the array looks like class scores."""
     if not isinstance(array, np.ndarray) or array.dtype.kind in "OSU":
         return []
     is_scores = array.ndim >= 2 and set(array.shape[2:]) <= {1} and array.size > 0

@@ -1,4 +1,4 @@
-"""``relax-mlir``: check, import, compile, run and measure models."""
+"""Entry point of ``relax-mlir``, which checks, imports, compiles, runs and measures models."""
 
 import argparse
 import os
@@ -28,22 +28,22 @@ from relax_mlir.tools.commands import (
 __all__ = ["main"]
 
 
-_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')  # in text, as MLIR says it
+_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')  # MLIR's location of text from a string
 
 
 class _Command(Protocol):
-    """A module of :mod:`relax_mlir.tools.commands`; its docstring is its help."""
+    """Interface of the modules in :mod:`relax_mlir.tools.commands`; docstrings are the help."""
 
     __doc__: str | None
 
     @staticmethod
     def add_arguments(parser: argparse.ArgumentParser) -> None:
-        """Declare what it takes."""
+        """Add the command's arguments."""
         ...
 
     @staticmethod
     def run(arguments: argparse.Namespace) -> int:
-        """Do it; returns the exit status."""
+        """Run the command and return the exit status."""
         ...
 
 
@@ -64,15 +64,15 @@ COMMANDS: Mapping[str, _Command] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would print the usage."""
+    """Argument parser that raises an exception instead of printing the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Turn a complaint about the arguments into an exception."""
+        """Raise a :class:`UsageError`."""
         raise UsageError(f"{message}. See `{self.prog} --help`.")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; returns its exit status: 1 for an error, 2 for a wrong call."""
+    """Run the command line and return the exit status: 1 for an error, 2 for wrong usage."""
     given = list(sys.argv[1:] if argv is None else argv)
     try:
         arguments = _parser().parse_args(given)
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has enough
+    except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -102,21 +102,23 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         summary, _, text = (command.__doc__ or "").partition("\n")
-        ours = commands.add_parser(
+        subparser = commands.add_parser(
             name,
             help=summary,
             description=f"{summary}\n{text}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.add_arguments(ours)
-        ours.add_argument("--debug", action="store_true", help="traceback of an error")
-        ours.set_defaults(run=command.run)
+        command.add_arguments(subparser)
+        subparser.add_argument(
+            "--debug", action="store_true", help="print the traceback of an error"
+        )
+        subparser.set_defaults(run=command.run)
     return parser
 
 
 def _describe(error: Exception) -> str:
-    """What is wrong, in words for somebody who does not know this program."""
+    """An error message for users."""
     if isinstance(error, RelaxError):
         return _PLACE.sub(r"line \1, column \2", str(error))
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""Running ``relax-opt`` in a child process, so that C++ may end that one."""
+"""Execution of ``relax-opt`` in a child process, to survive crashes in C++."""
 
 import os
 import re
@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import TextIO
 
 import relax_mlir
-from relax_mlir.constant_pool import pool_path
 from relax_mlir.errors import PassError
+from relax_mlir.ir.constant_pool import pool_path
 
 __all__ = ["run_in_child"]
 
-_DEATH_CRY = re.compile(r"^.*(?:Assertion|LLVM ERROR|nanobind error).*$", re.MULTILINE)
+_FATAL_MESSAGE = re.compile(
+    r"^.*(?:Assertion|LLVM ERROR|nanobind error).*$", re.MULTILINE
+)
 
 
 def run_in_child(
@@ -28,20 +30,20 @@ def run_in_child(
     stderr: TextIO,
     private: Sequence[str] = (),
 ) -> str:
-    """Run ``relax-opt`` over ``text`` in a fresh process; never a fork of this one.
+    """Run ``relax-opt`` on ``text`` in a new process, without a fork.
 
     Args:
-        text: what it reads.
-        flags: its other arguments.
-        crash_dir: where the reproducer goes if the process dies.
-        stderr: where its dumps and tables go.
-        private: arguments that are no part of the command that a reproducer shows.
+        text: the input.
+        flags: further arguments.
+        crash_dir: the folder of the reproducer if the process dies.
+        stderr: the stream for dumps and tables.
+        private: arguments that a reproducer's command omits.
 
     Returns:
-        What it prints.
+        The standard output of the process.
 
     Raises:
-        PassError: it failed, or it died.
+        PassError: the process failed or died.
     """
     with tempfile.TemporaryDirectory() as journal:
         done = _spawn(text, [*flags, *private, "--journal", journal])
@@ -49,8 +51,8 @@ def run_in_child(
             return _outcome(done, stderr)
         left = next(Path(journal).glob("*.mlir"), None)
         kept = _keep(left, text, flags, Path(crash_dir))
-    cry = _DEATH_CRY.search(done.stderr)
-    reason = f": {cry.group().strip()}" if cry else ""
+    fatal = _FATAL_MESSAGE.search(done.stderr)
+    reason = f": {fatal.group().strip()}" if fatal else ""
     raise PassError(f"{_cause(done.returncode)} ended the process{reason}{kept}")
 
 
@@ -71,7 +73,7 @@ def _spawn(text: str, flags: Sequence[str]) -> "subprocess.CompletedProcess[str]
 
 
 def _outcome(done: "subprocess.CompletedProcess[str]", stderr: TextIO) -> str:
-    """What a child printed that ended by itself."""
+    """The output of a child that exited normally."""
     if done.returncode == 0:
         stderr.write(done.stderr)
         return done.stdout
@@ -81,7 +83,7 @@ def _outcome(done: "subprocess.CompletedProcess[str]", stderr: TextIO) -> str:
 
 
 def _keep(left: Path | None, text: str, flags: Sequence[str], crash_dir: Path) -> str:
-    """Keep the module before the deadly pass, or all there is.
+    """Save the reproducer of the crashing pass, or the whole input if there is none.
 
     Returns:
         A line with the command that runs it.

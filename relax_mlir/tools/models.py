@@ -1,4 +1,4 @@
-"""Models on disk: what they are by their names, and the way to something that runs."""
+"""Loading of models from files: .onnx, .mlir or .rxm by suffix."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,27 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.compilation import compile
+from relax_mlir.compiler.compile import compile
 from relax_mlir.errors import ModelError, RelaxError
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import Progress
 from relax_mlir.runtime.executable import CompiledModel, load
 
-__all__ = ["CallError", "call", "compiled", "open_model", "read_module"]
+__all__ = ["CallError", "call_model", "compile_model", "open_model", "read_module"]
 
 Shapes = Mapping[str, Sequence[int | str]]
 
 
 class CallError(RelaxError):
-    """Inputs do not fit a model, or it fails on them."""
+    """A model rejects its inputs."""
 
 
 def read_module(path: str, shapes: Shapes, progress: Progress) -> IRModule:
-    """Read an ONNX model, or the text of a module with the constants beside it.
+    """Read an ONNX model, or the text of a module with its file of constants.
 
     Raises:
-        RelaxError: it cannot be read, or ``shapes`` do not fit it.
+        RelaxError: it cannot be read, or ``shapes`` do not match it.
         OSError: the file cannot be read.
     """
     progress("import", 0, 1)
@@ -55,19 +55,18 @@ def open_model(
     tuning: str | None = None,
     public_key: str | None = None,
 ) -> CompiledModel:
-    """Make a model run, whatever it is: .onnx, .mlir or .rxm.
+    """Compile a .onnx or .mlir file, or load a .rxm file.
 
     Args:
-        path: of the file; the end of its name says what it is.
-        threads: how many may work on one call; None for what a .rxm was compiled with,
-            or 1.
-        progress: is told of every stage of a compilation.
-        cache: keep compiled kernels on disk; True for the user's cache folder.
-        precision: in which products are computed; f32 if it is None.
-        winograd: whether CPUs compute convolutions by Winograd; auto if it is None.
-        checks: what the model checks when it runs; nothing if it is None.
-        tuning: the database to compile with.
-        public_key: the key that has to have signed a .rxm.
+        path: the file; its suffix determines the format.
+        threads: the number of threads per call; None for that of a .rxm, else 1.
+        progress: the progress callback of the compilation.
+        cache: whether to cache compiled kernels on disk, or the folder to use.
+        precision: the precision of matmuls and convolutions; None for f32.
+        winograd: the Winograd policy on CPUs; None for auto.
+        checks: run-time checks; None for none.
+        tuning: the tuning database.
+        public_key: the key that must have signed a .rxm.
 
     Raises:
         RelaxError: it cannot be read, compiled or loaded.
@@ -90,35 +89,37 @@ def open_model(
     options |= {"precision": precision or "f32", "winograd": winograd or "auto"}
     options |= {"checks": checks or "none", "tuning": tuning}
     options["progress"] = progress
-    return compiled(path, source, **options)
+    return compile_model(path, source, **options)
 
 
-def compiled(
+def compile_model(
     path: str,
     source: IRModule | str,
     **options: Any,  # Any: those of relax_mlir.compile
 ) -> CompiledModel:
-    """Compile what :func:`read_module` read, or an ONNX file.
+    """Compile a module of :func:`read_module`, or an ONNX file.
 
     Raises:
-        RelaxError: it cannot be compiled, or is no model.
+        RelaxError: it cannot be compiled, or is not a model.
     """
     return _checked(path, compile(source, **options))
 
 
-def _checked(path: str, made: object) -> CompiledModel:
-    if not isinstance(made, CompiledModel):
+def _checked(path: str, value: object) -> CompiledModel:
+    if not isinstance(value, CompiledModel):
         raise ModelError(
-            f"{path}: expected a model, whose one public function is `main`, got {made!r}"
+            f"{path}: expected a model, whose one public function is `main`, got {value!r}"
         )
-    return made
+    return value
 
 
-def call(model: CompiledModel, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def call_model(
+    model: CompiledModel, inputs: Sequence[np.ndarray]
+) -> tuple[np.ndarray, ...]:
     """Run a model.
 
     Raises:
-        CallError: the inputs do not fit.
+        CallError: the inputs do not match the model's signature.
     """
     try:
         return model(*inputs)

@@ -1,4 +1,4 @@
-"""``relax-opt``: run passes over MLIR text, like ``mlir-opt`` with our passes in it."""
+"""Entry point of ``relax-opt``, which is ``mlir-opt`` extended by our passes."""
 
 import argparse
 import os
@@ -15,14 +15,14 @@ from typing import NoReturn, TextIO
 
 import numpy as np
 
-from relax_mlir.compiler import lower
-from relax_mlir.constant_pool import load_pool, pool_path, save_beside, save_pool
+from relax_mlir.compiler.driver import lower
 from relax_mlir.errors import RelaxError
-from relax_mlir.files import check_path_name, utf8_problem, whole_file
-from relax_mlir.module import IRModule
+from relax_mlir.ir.constant_pool import load_pool, pool_path, save_beside, save_pool
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing, opt
 from relax_mlir.pipeline.catalog import LEVELS, list_passes
 from relax_mlir.pipeline.options import describe_options
+from relax_mlir.support.files import atomic_file, check_path_name, utf8_problem
 from relax_mlir.tools.isolation import run_in_child
 
 __all__ = ["main", "run"]
@@ -32,32 +32,32 @@ _STDIN_LOCATION = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
 class _UsageError(RelaxError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would end the process."""
+    """Argument parser that raises an exception instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Turn a complaint about the arguments into an exception."""
+        """Raise a usage error."""
         raise _UsageError(f"{message}. See `relax-opt --help`.")
 
 
 def run(
     argv: Sequence[str], stdin: str | None = None, stderr: TextIO | None = None
 ) -> str:
-    """Do what ``relax-opt`` does, in this process.
+    """Run ``relax-opt`` in this process.
 
     Args:
         argv: the arguments, without the name of the tool.
-        stdin: the text to read for ``-``; None reads from the process's own.
-        stderr: where dumps and tables go; None means to the process's own.
+        stdin: the text to read for ``-``; None for the process's standard input.
+        stderr: the stream for dumps and tables; None for the process's standard error.
 
     Returns:
-        What the tool prints.
+        The standard output of the tool.
 
     Raises:
-        RelaxError: the arguments, the text, the pipeline or a pass is at fault.
+        RelaxError: the arguments, the text or the pipeline are invalid, or a pass failed.
         OSError: a file cannot be read or written.
     """
     arguments = _parser().parse_args(argv)
@@ -74,20 +74,20 @@ def run(
     if arguments.output is None:
         return printed
     save_beside(arguments.output, _joined([o.constants for o in outputs]))
-    with whole_file(arguments.output) as file:
+    with atomic_file(arguments.output) as file:
         file.write_text(printed)
     return ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command; returns its exit code."""
+    """Run the command line and return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
     try:
         sys.stdout.write(run(arguments))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader, such as `head`, has enough
+    except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -106,25 +106,37 @@ def _parser() -> _Parser:
     )
     add = parser.add_argument
     add("input", nargs="?", default="-", help="a file, or `-` for standard input")
-    add("-o", dest="output", metavar="FILE", help="write the module there")
+    add("-o", dest="output", metavar="FILE", help="output file")
     add("-p", "--pass-pipeline", dest="pipeline", default="", metavar="PIPELINE")
-    add("--constants", metavar="FILE", help="INPUT.safetensors if not given")
+    add("--constants", metavar="FILE", help="constants (default: INPUT.safetensors)")
     add("--to", metavar="LEVEL", help="lower to this level, after the pipeline")
-    add("--target", help="what to lower for; `cpu` if not given")
-    add("--split-input-file", action="store_true", help="parts between `// -----`")
+    add("--target", help="the target to lower for (default: cpu)")
+    add(
+        "--split-input-file",
+        action="store_true",
+        help="process parts separated by `// -----`",
+    )
     add("--verify-each", nargs="?", const=True, default=True, type=_switch)
     add("--no-verify", dest="verify_each", action="store_false")
-    add("--expect-error", action="store_true", help="print the error; fail without")
-    add("--isolate", action="store_true", help="survive passes that end the process")
-    add("--crash-dir", default=".", metavar="DIR", help="where reproducers go")
+    add(
+        "--expect-error",
+        action="store_true",
+        help="print the error; fail if there is none",
+    )
+    add(
+        "--isolate",
+        action="store_true",
+        help="run in a child process, to survive crashes",
+    )
+    add("--crash-dir", default=".", metavar="DIR", help="folder of reproducers")
     add("--no-reproducer", action="store_true", help="write no file on failure")
-    add("--journal", help=argparse.SUPPRESS)  # what --isolate looks at afterwards
-    add("--constants-output", help=argparse.SUPPRESS)  # the same
+    add("--journal", help=argparse.SUPPRESS)  # read by --isolate after a crash
+    add("--constants-output", help=argparse.SUPPRESS)  # read by --isolate
     for when in ("before-all", "after-all", "after-change"):
         add(f"--mlir-print-ir-{when}", dest="dumps", action="append_const", const=when)
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
-    add("--mlir-timing", action="store_true", help="print how long passes take")
-    add("--list-passes", action="store_true", help="our passes and their options")
+    add("--mlir-timing", action="store_true", help="print the time of each pass")
+    add("--list-passes", action="store_true", help="list our passes and their options")
     add("--debug", action="store_true", help="print the traceback of an error")
     add("--version", action="store_true")
     return parser
@@ -137,20 +149,20 @@ def _switch(text: str) -> bool:
 
 
 def _read(path: str, stdin: str | None) -> tuple[str, str]:
-    """What messages call the input, and its text."""
+    """The input's name for messages, and its text."""
     if path == "-":
         return "<stdin>", sys.stdin.read() if stdin is None else stdin
     try:
         check_path_name(path)
         return path, Path(path).read_text(encoding="utf-8")
-    except OSError as error:  # of reading, it names no file
+    except OSError as error:  # read errors do not name the file
         raise type(error)(error.errno, error.strerror, path) from error
     except UnicodeDecodeError as error:
         raise _UsageError(f"{path}: {utf8_problem(error)}") from error
 
 
 def _split(text: str) -> list[str]:
-    """The parts, each after as many empty lines as make its line numbers right."""
+    """The parts, with leading empty lines that keep their line numbers."""
     parts = _SEPARATOR.split(text)
     starts = [0, *(match.end() for match in _SEPARATOR.finditer(text))]
     return [
@@ -161,21 +173,21 @@ def _split(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Output:
-    """What a part of the input becomes: its text, and the arrays that it names."""
+    """The output of a part of the input: its text and its constants."""
 
     text: str
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def _joined(pools: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of all parts."""
+    """The constants of all parts."""
     joined: dict[str, np.ndarray] = {}
     for pool in pools:
         for key, array in pool.items():
             if joined.setdefault(key, array).tobytes() != array.tobytes():
                 raise _UsageError(
-                    f"constant `{key}` differs between parts, and one file holds those "
-                    "of all. Write the parts to files of their own."
+                    f"constant `{key}` differs between parts, which share one file of "
+                    "constants. Write the parts to separate files."
                 )
     return joined
 
@@ -183,7 +195,7 @@ def _joined(pools: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
 def _process(
     text: str, name: str, arguments: argparse.Namespace, stderr: TextIO
 ) -> _Output:
-    """What is printed for one part of the input."""
+    """The output for one part of the input."""
     transform = _transform_in_child if arguments.isolate else _transform
     try:
         printed = transform(text, arguments, stderr)
@@ -199,13 +211,13 @@ def _process(
 
 
 def _with_file_name(message: str, name: str) -> str:
-    """MLIR calls all text that it is given "-", and so does a child process."""
+    """Replace the input's name in locations: MLIR and child processes call it "-"."""
     message = _STDIN_LOCATION.sub(r"<stdin>:\1:\2", message)
     return message.replace("<stdin>:", f"{name}:")
 
 
 def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> _Output:
-    """The module after the pipeline."""
+    """Run the pipeline on one part of the input."""
     module = IRModule.parse(text)
     _adopt_constants(module, arguments)
     timing = Timing()
@@ -234,14 +246,14 @@ def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> _Out
 
 
 def _adopt_constants(module: IRModule, arguments: argparse.Namespace) -> None:
-    """Give the module its arrays, if they are there; most passes do without."""
+    """Load the module's constants if their file exists; most passes do not need them."""
     pool = _pool(arguments)
     if pool is not None and module.constant_types():
         module.adopt(load_pool(pool), str(pool))
 
 
 def _pool(arguments: argparse.Namespace) -> Path | None:
-    """The file of the constants."""
+    """The path of the constants, or None."""
     if arguments.constants is not None:
         return Path(arguments.constants)
     beside = pool_path(arguments.input)
@@ -264,7 +276,7 @@ def _instruments(arguments: argparse.Namespace, stderr: TextIO) -> list[Instrume
 def _transform_in_child(
     text: str, arguments: argparse.Namespace, stderr: TextIO
 ) -> _Output:
-    """The same in a process of its own, which may die."""
+    """Run the pipeline on one part of the input in a child process, which may crash."""
     flags = ["-p", arguments.pipeline, "--crash-dir", arguments.crash_dir]
     flags += [f"--verify-each={int(arguments.verify_each)}"]
     flags += [f"--mlir-print-ir-{when}" for when in arguments.dumps or ()]
@@ -284,7 +296,7 @@ def _transform_in_child(
 
 
 def _describe(error: Exception) -> str:
-    """The error as lines that begin with `error:` and `note:`."""
+    """The error as `error:` and `note:` lines."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, RelaxError):
         text = str(error)

@@ -1,4 +1,4 @@
-"""How far long work is, on a terminal."""
+"""Progress bar on a terminal."""
 
 import sys
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ __all__ = ["shown_progress"]
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """A callback that draws a bar on stderr; one that does nothing without a terminal."""
+    """A progress callback that draws a bar on stderr; does nothing without a terminal."""
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -34,4 +34,4 @@ def shown_progress() -> Iterator[Progress]:
 
 
 def _ignore(what: str, done: int, total: int) -> None:
-    """Nobody looks."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""How long calls take, one against another: in turns, so that both see one machine."""
+"""Timing of calls, interleaved so that all see the same machine state."""
 
 import os
 import time
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.value_check import difference
+from relax_mlir.compiler.differential_check import relative_difference
 
 __all__ = [
     "ROUNDS",
@@ -20,14 +20,14 @@ __all__ = [
 ]
 
 ROUNDS = 15
-_SLOT_S = 0.05  # a round measures as many calls as fit
+_SLOT_S = 0.05  # duration of a measurement; short calls are repeated
 
 Outputs = Sequence[np.ndarray]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Where numbers lie: their median, and the 10th and 90th percentile."""
+    """Median, 10th and 90th percentile of measurements."""
 
     median: float
     p10: float
@@ -35,19 +35,19 @@ class Spread:
 
     @staticmethod
     def of(values: np.ndarray) -> "Spread":
-        """Of measured values."""
+        """The percentiles of values."""
         p10, median, p90 = np.percentile(values, [10, 50, 90]).tolist()
         return Spread(median, p10, p90)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two ways to compute the same, measured.
+    """Timing comparison with a baseline.
 
     Attributes:
-        ours_ms, theirs_ms: how long a call takes.
-        ratio: of ours to theirs, round by round.
-        error: largest difference, relative to the scale of their output.
+        ours_ms, theirs_ms: latencies of a call.
+        ratio: our time divided by theirs, per round.
+        error: the largest difference of outputs, relative to the scale of theirs.
     """
 
     ours_ms: Spread
@@ -59,37 +59,41 @@ class Comparison:
 def compare(
     ours: Callable[[], Outputs], theirs: Callable[[], Outputs], rounds: int = ROUNDS
 ) -> Comparison:
-    """Compare what two calls return, and measure them."""
-    error = max(map(difference, ours(), theirs()), default=0.0)
-    mine, its = time_calls(ours, theirs, rounds=rounds)
+    """Compare the results and the latencies of two calls."""
+    error = max(map(relative_difference, ours(), theirs()), default=0.0)
+    ours_s, theirs_s = time_calls(ours, theirs, rounds=rounds)
     return Comparison(
-        Spread.of(1e3 * mine), Spread.of(1e3 * its), Spread.of(mine / its), error
+        Spread.of(1e3 * ours_s),
+        Spread.of(1e3 * theirs_s),
+        Spread.of(ours_s / theirs_s),
+        error,
     )
 
 
 def time_calls(
     *calls: Callable[[], object], rounds: int = ROUNDS, pause_s: float = 0.0
 ) -> np.ndarray:
-    """Seconds a call, [call, round]; every round measures all calls in turn.
+    """Seconds per call, [call, round]; each round measures all calls one after another.
 
     Args:
-        rounds: how often.
-        pause_s: rest before each turn, for threads that spin after their last work.
+        calls: the calls.
+        rounds: the number of rounds.
+        pause_s: pause before each measurement, for threads that spin after their work.
     """
     counts = [_count(call) for call in calls]
     times = np.zeros((len(calls), rounds))
     for number in range(rounds):
-        for place, (call, count) in enumerate(zip(calls, counts, strict=True)):
+        for index, (call, count) in enumerate(zip(calls, counts, strict=True)):
             time.sleep(pause_s)
             start = time.perf_counter()
             for _ in range(count):
                 call()
-            times[place, number] = (time.perf_counter() - start) / count
+            times[index, number] = (time.perf_counter() - start) / count
     return times
 
 
 def _count(call: Callable[[], object]) -> int:
-    """How many calls fit into a slot, found by a second one: the first is slow."""
+    """The number of calls per measurement, from the time of a second call (warm)."""
     call()
     start = time.perf_counter()
     call()
@@ -99,14 +103,14 @@ def _count(call: Callable[[], object]) -> int:
 def onnxruntime_call(
     model: str | os.PathLike[str] | bytes, threads: int
 ) -> Callable[[dict[str, np.ndarray]], Outputs] | None:
-    """onnxruntime on this model, with its default optimisations.
+    """onnxruntime on a model, with its default optimizations.
 
     Args:
         model: a path, or the bytes of a file.
-        threads: how many work on a call.
+        threads: the number of intra-op threads.
 
     Returns:
-        A function of the inputs by name; None where onnxruntime is not installed.
+        A function of the inputs by name; None if onnxruntime is not installed.
     """
     try:
         import onnxruntime
@@ -115,7 +119,7 @@ def onnxruntime_call(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3  # errors; its advice on models is not ours to print
+    options.log_severity_level = 3  # errors only, without its warnings
     source = model if isinstance(model, bytes) else os.fspath(model)
     session: Any = onnxruntime.InferenceSession(  # Any: it may return more than arrays
         source, options, providers=["CPUExecutionProvider"]

@@ -1,17 +1,18 @@
-"""TVM's names for what is here: ``import relax_mlir as tvm`` runs programs written for it.
+"""TVM compatibility layer: the Python API of TVM 0.9 to 0.27.
 
-Nothing is implemented in this package; its modules give our own objects under the names
-that TVM 0.9 to 0.27 uses. They can be imported from ``relax_mlir`` itself as well
-(``from relax_mlir.ir import assert_structural_equal``).
+Programs written for TVM run with ``from relax_mlir import tvm``; they run unchanged with
+``python -m relax_mlir.tvm script.py``, or if :func:`install` is called before
+``import tvm``.
 """
+
+from importlib import import_module
+from typing import Any
 
 from tvm_ffi import dtype as DataType  # noqa: N812  TVM's name
 
 from relax_mlir import IRModule, compile
-from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import RelaxError as TVMError
 from relax_mlir.objects.prim import const
-from relax_mlir.relax.vm import build_any as build
 from relax_mlir.runtime.ndarray import cpu, cuda, device
 from relax_mlir.runtime.ndarray import cuda as gpu
 from relax_mlir.runtime.registry import (
@@ -19,7 +20,10 @@ from relax_mlir.runtime.registry import (
     register_func,
 )
 from relax_mlir.runtime.registry import register_func as register_global_func
-from relax_mlir.tvm import base, error, ffi, ir, nd, target, transform
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.tvm import base, error, ffi, ir, nd, runtime, target, transform
+from relax_mlir.tvm._import_hook import install
+from relax_mlir.tvm.relax.vm import build_any as build
 from relax_mlir.tvm.target import Target
 
 __all__ = [
@@ -38,12 +42,26 @@ __all__ = [
     "ffi",
     "get_global_func",
     "gpu",
+    "install",
     "ir",
     "nd",
     "register_func",
     "register_global_func",
+    "runtime",
     "target",
     "transform",
 ]
+
+
+def __getattr__(name: str) -> Any:  # Any: modules
+    """Imports a submodule on first access."""
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+
 
 check_exports(globals())

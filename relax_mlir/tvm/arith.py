@@ -1,5 +1,5 @@
-"""Reasoning about scalars: ``tvm.arith``."""
+"""Integer arithmetic analysis: ``tvm.arith``."""
 
-from relax_mlir.objects.analyzer import Analyzer, ConstIntBound
+from relax_mlir.objects.prim.analyzer import Analyzer, ConstIntBound
 
 __all__ = ["Analyzer", "ConstIntBound"]

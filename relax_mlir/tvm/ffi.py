@@ -1,10 +1,13 @@
-"""Functions by name: ``tvm.ffi``."""
+"""The packed-function registry and structural comparison: ``tvm.ffi``."""
 
 from tvm_ffi import Shape, dtype
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.objects.structure import structural_equal, structural_hash
+from relax_mlir.objects.compare.structural_equal import (
+    structural_equal,
+    structural_hash,
+)
 from relax_mlir.runtime.registry import get_global_func, register_func
+from relax_mlir.support.argument_types import check_exports
 
 register_global_func = register_func  # TVM's newer name
 

@@ -1,7 +1,7 @@
 """Targets: ``tvm.target``."""
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.relax.target import Target
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.tvm.relax.target import Target
 
 __all__ = ["Target"]
 

@@ -1,6 +1,6 @@
-"""Passes of any level: ``tvm.transform``."""
+"""Pass infrastructure: ``tvm.transform``."""
 
-from relax_mlir.argument_types import check_exports
+from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.ir.transform import (
     Pass,
     PassContext,

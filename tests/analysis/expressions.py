@@ -1,4 +1,4 @@
-"""Random size expressions as trees: as sizes, and as Python's numbers."""
+"""Random size expressions as trees, evaluated symbolically and as Python integers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
@@ -67,19 +67,19 @@ def compute(tree: Tree, env: Values) -> int:
     return OPERATORS[name][1](compute(left, env), compute(right, env))
 
 
-# Inclusive limits of two of the symbols.
+# Inclusive bounds of two of the symbols.
 ranges = st.fixed_dictionaries(
     {name: st.tuples(st.integers(0, 5), st.integers(0, 4)) for name in NAMES[:2]}
 ).map(lambda found: {n: (low, low + more) for n, (low, more) in found.items()})
 
 
 def points(limits: Mapping[str, tuple[int, int]]) -> Iterator[Values]:
-    """All assignments of numbers within inclusive limits."""
+    """All assignments of numbers within inclusive bounds."""
     for values in product(*(range(low, high + 1) for low, high in limits.values())):
         yield dict(zip(limits, values, strict=True))
 
 
 def contains(limits: tuple[int | None, int | None], value: int) -> bool:
-    """Whether a value lies within inclusive limits, of which None is none."""
+    """Whether a value lies within inclusive bounds; None is unbounded."""
     low, high = limits
     return (low is None or low <= value) and (high is None or value <= high)

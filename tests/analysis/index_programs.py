@@ -1,4 +1,4 @@
-"""Index arithmetic in IR, and the numbers that it computes."""
+"""Random index arithmetic in IR, and an interpreter of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,10 +6,10 @@ from itertools import count
 
 from mlir import ir
 
-from relax_mlir.traversal import named
+from relax_mlir.ir.traversal import operations_named
 from tests.analysis.expressions import Tree
 
-# By the names of operations, on numbers that are not negative where those are unsigned.
+# By operation name; operands of unsigned operations are not negative.
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
@@ -35,14 +35,14 @@ def used_values(text: str) -> Iterator[list[ir.Value]]:
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        found = named(module.operation, "test.use")
+        found = operations_named(module.operation, "test.use")
         yield [operand for op in found for operand in op.operation.operands]
 
 
 def lines_of(tree: Tree, numbers: Iterator[int]) -> tuple[list[str], str]:
-    """The operations that compute a tree of operations of ``arith``, and their result.
+    """The operations that compute a tree of ``arith`` operations, and their result.
 
-    Names in it are values that there are.
+    Names in the tree are existing values.
     """
     result = f"%t{next(numbers)}"
     if isinstance(tree, int):
@@ -57,7 +57,7 @@ def lines_of(tree: Tree, numbers: Iterator[int]) -> tuple[list[str], str]:
 
 
 def program(trees: Sequence[Tree], arguments: Sequence[str], loops: str = "") -> str:
-    """A function of sizes that uses each tree, inside of some loops."""
+    """A function of sizes that uses each tree, inside of loops."""
     numbers = count()
     lines: list[str] = []
     for tree in trees:
@@ -71,7 +71,7 @@ def program(trees: Sequence[Tree], arguments: Sequence[str], loops: str = "") ->
 
 
 def compute(tree: Tree, values: Mapping[str, int]) -> int:
-    """The number that a tree of operations is."""
+    """The value of a tree of operations."""
     if isinstance(tree, int):
         return tree
     if isinstance(tree, str):
@@ -81,7 +81,7 @@ def compute(tree: Tree, values: Mapping[str, int]) -> int:
 
 
 def values_at(tree: Tree, points: Sequence[Mapping[str, int]]) -> list[int] | None:
-    """An expression's values; None where one is not defined, or unsigned of a negative number."""
+    """An expression's values; None where undefined, or for unsigned operations on negative operands."""
     try:
         return [_checked(tree, point) for point in points]
     except (ArithmeticError, ValueError):

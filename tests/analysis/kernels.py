@@ -1,4 +1,4 @@
-"""Statements of kernels, and where their accesses lie, by plain numbers."""
+"""Kernel statements from text, and the elements that their accesses touch."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 from mlir import ir
 
-from relax_mlir.indexing import Form, Part, constant_of
-from relax_mlir.schedules.emit import Extent
-from relax_mlir.schedules.nest import Access, Kernel, read_kernel
+from relax_mlir.analysis.index_maps import IndexForm, TiledIndex, constant_of
+from relax_mlir.schedules.builder import IndexLike
+from relax_mlir.schedules.kernel_view import Access, Kernel, read_kernel
 from tests.analysis.index_programs import ARITHMETIC
 
 __all__ = ["buffers", "element_of", "kernel_in", "number", "offset_of", "row_major"]
@@ -16,7 +16,7 @@ __all__ = ["buffers", "element_of", "kernel_in", "number", "offset_of", "row_maj
 
 @contextmanager
 def buffers(*types: str) -> Iterator[list[ir.Value]]:
-    """Arguments of these types; what is emitted goes to the end of their function."""
+    """Values of these types; operations are emitted at the end of their function."""
     arguments = ", ".join(f"%a{n}: {type_}" for n, type_ in enumerate(types))
     with _function(f"func.func @f({arguments}) {{ return }}") as function:
         yield list(function.regions[0].blocks[0].arguments)
@@ -24,7 +24,7 @@ def buffers(*types: str) -> Iterator[list[ir.Value]]:
 
 @contextmanager
 def kernel_in(text: str) -> Iterator[Kernel]:
-    """The kernel that a function is."""
+    """The kernel view of a function."""
     with _function(text) as function:
         yield read_kernel(function)  # pyright: ignore[reportArgumentType]
 
@@ -41,9 +41,9 @@ def _function(text: str) -> Iterator[ir.OpView]:
             yield function
 
 
-def element_of(form: Form, point: Sequence[int], sizes: Mapping[str, int]) -> int:
-    """The index that a form is at a point; ``sizes`` by the names of arguments."""
-    if isinstance(form, Part):
+def element_of(form: IndexForm, point: Sequence[int], sizes: Mapping[str, int]) -> int:
+    """The value of an index form at a point; ``sizes`` by argument name."""
+    if isinstance(form, TiledIndex):
         axis = point[form.axis]
         return axis % form.base if form.is_inner else axis // form.base
     place = form.constant + sum(f * point[a] for a, f in form.coefficients.items())
@@ -52,19 +52,19 @@ def element_of(form: Form, point: Sequence[int], sizes: Mapping[str, int]) -> in
 
 
 def row_major(shape: Sequence[int]) -> list[int]:
-    """Elements between neighbours along each dimension."""
+    """Row-major strides of a shape, in elements."""
     return [math.prod(shape[place + 1 :]) for place in range(len(shape))]
 
 
 def offset_of(access: Access, point: Sequence[int]) -> int:
-    """Which element of a row-major buffer of static sizes an access touches."""
+    """The offset of the element of a row-major buffer of static shape that an access touches."""
     strides = row_major(list(access.buffer.type.shape))
     places = [element_of(form, point, {}) for form in access.forms]
     return sum(s * p for s, p in zip(strides, places, strict=True))
 
 
-def number(extent: Extent, sizes: Mapping[ir.Value, int]) -> int:
-    """What an emitted size is, where arguments are known, and what is cast."""
+def number(extent: IndexLike, sizes: Mapping[ir.Value, int]) -> int:
+    """The value of an emitted size, for known arguments, through casts."""
     if isinstance(extent, int):
         return extent
     if extent in sizes:

@@ -1,4 +1,4 @@
-"""Random scalar terms, and the integers that they are."""
+"""Random integer PrimExprs, and their values."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from relax_mlir.objects import functions, prim
-from relax_mlir.objects.prim import IntImm, PrimExpr, Var
+from relax_mlir.objects import prim
+from relax_mlir.objects.prim import IntImm, PrimExpr, Var, intrinsics
 
 I, J = Var("i"), Var("j")  # noqa: E741  as scripts call them
 Limits = Mapping[Var, tuple[int, int]]
@@ -37,7 +37,7 @@ _ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
 
 
 def value_of(term: PrimExpr, values: Mapping[Var, int]) -> int:
-    """The number that a term of small integers is."""
+    """The value of a PrimExpr of small integers."""
     if isinstance(term, IntImm):
         return term.value
     if isinstance(term, Var):
@@ -55,7 +55,7 @@ def value_of(term: PrimExpr, values: Mapping[Var, int]) -> int:
 
 
 def points(limits: Limits) -> Iterator[dict[Var, int]]:
-    """All values of variables within inclusive limits."""
+    """All values of variables within inclusive bounds."""
     for values in product(*(range(low, high + 1) for low, high in limits.values())):
         yield dict(zip(limits, values, strict=True))
 
@@ -65,14 +65,14 @@ def binary(
     left: st.SearchStrategy[Any],
     right: st.SearchStrategy[Any],
 ) -> st.SearchStrategy[PrimExpr]:
-    """Terms as their constructors make them, which fold nothing."""
+    """Expressions built by constructors, without folding."""
     return st.builds(lambda kind, a, b: kind(a, b), st.sampled_from(kinds), left, right)
 
 
 numbers = st.integers(-4, 9).map(prim.const)
 divisors = st.sampled_from([-6, -3, -2, -1, 1, 2, 3, 4, 6, 12]).map(prim.const)
 leaves = st.sampled_from([I, J]) | numbers
-# What is linear, with quotients and remainders, minima and maxima.
+# Quasi-affine expressions: with quotients, remainders, minima and maxima.
 indices: st.SearchStrategy[PrimExpr] = st.recursive(
     leaves,
     lambda inner: (
@@ -92,7 +92,7 @@ terms = (
     indices
     | binary([prim.Mul], indices, indices)
     | st.builds(prim.Select, conditions, indices, indices)
-    | st.builds(functions.if_then_else, conditions, indices, indices)
+    | st.builds(intrinsics.if_then_else, conditions, indices, indices)
 )
 limits = st.fixed_dictionaries(
     {var: st.tuples(st.integers(-4, 5), st.integers(0, 5)) for var in (I, J)}

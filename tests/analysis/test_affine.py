@@ -1,4 +1,4 @@
-"""Digits of loops against all steps of the loops, and bindings made of them."""
+"""Iteration map detection against enumeration of all loop iterations."""
 
 import math
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.symbols import evaluate, parse, symbols_of
-from relax_mlir.tir.schedule.affine import (
-    Digit,
-    are_separate,
-    chained,
-    digits_of,
+from relax_mlir.symbolic.dims import Dim
+from relax_mlir.symbolic.symbols import evaluate, parse, symbols_of
+from relax_mlir.tvm.tir.schedule.affine import (
+    IterSplit,
     is_affine,
-    value_of,
+    is_uniquely_decomposable,
+    iter_splits_of,
+    ordered_splits,
+    split_value,
 )
 from tests.analysis.expressions import points
 
@@ -54,7 +54,7 @@ def affine(
 def visited(
     texts: Sequence[str], extents: dict[str, int], predicates: Sequence[str]
 ) -> list[tuple[int, ...]]:
-    """The values of axes at all steps where no predicate is negative."""
+    """The values of axes at all iterations whose predicates hold (are non-negative)."""
     values = [parse(text) for text in texts]
     slacks = [parse(text) for text in predicates]
     return [
@@ -127,7 +127,7 @@ _TILES = ["i*16 + j", "k*16 + l"]
         (["i//4", "i%4"], {"i": 12}, [], True),
         (["i%4"], {"i": 10}, [], True),
         (["i//4"], {"i": 12}, [], False),  # the lower digit is not used
-        # A loop that is cut off ends early.
+        # A loop with a predicate ends early.
         (["i//4", "i%4"], {"i": 12}, ["9 - i"], False),
         (["i//4", "i%4"], {"i": 16}, ["11 - i"], True),
         (["i//4", "i%4"], {"i": 12}, ["10 - 2*i"], False),
@@ -138,7 +138,7 @@ _TILES = ["i*16 + j", "k*16 + l"]
         (["(j + 8*i)//4", "j%4"], {"i": 2, "j": 8}, ["11 - 8*i - j"], True),
         (["(j + 8*i)//4", "j%4"], {"i": 2, "j": 8}, ["9 - 8*i - j"], False),
         (["(j + 8*i)//4", "j%4"], {"i": 2, "j": 8}, [], True),
-        # One that nobody uses beside them.
+        # An unused loop beside them.
         (["(j + 8*i)//4", "j%4"], {"i": 2, "j": 8, "k": 1}, ["11 - 8*i - j - k"], True),
         (["(j + 8*i)//4", "j%4"], {"i": 2, "j": 8, "k": 3}, ["11 - 8*i - j"], True),
         # Predicates of digits of one axis, of two, and of a loop of no axis.
@@ -177,7 +177,7 @@ def test_bindings(
     assert affine(texts, extents, predicates) is expected
 
 
-def test_loops_may_end_early_if_that_is_asked_for() -> None:
+def test_loops_may_end_early_on_request() -> None:
     assert affine(["i//4", "i%4"], {"i": 10}, may_end_early=True)
     assert not affine(["i//4", "i%5"], {"i": 10}, may_end_early=True)
 
@@ -186,7 +186,7 @@ def test_loops_may_end_early_if_that_is_asked_for() -> None:
     ("text", "expected"),
     [("j + 2*i", True), ("j - 2*i", False), ("j + 4*i", False), ("2*i", False)],
 )
-def test_overlapping_digits_leave_out_no_number(text: str, expected: bool) -> None:
+def test_overlapping_digits_cover_all_numbers(text: str, expected: bool) -> None:
     assert affine([text], {"i": 4, "j": 3}, may_overlap=True) is expected
 
 
@@ -225,7 +225,7 @@ def test_symbolic_extents() -> None:
     assert not known(["i//n"], 4 * n)
 
 
-def test_digits_may_overlap_if_that_is_asked_for() -> None:
+def test_digits_may_overlap_on_request() -> None:
     values, limits = [parse("2*i + j")], {"i": (0, 3), "j": (0, 2)}
     extents = {"i": 4, "j": 3}
 
@@ -237,31 +237,31 @@ def test_digits_may_overlap_if_that_is_asked_for() -> None:
 
 @settings(max_examples=60)
 @given(_bindings, _extents)
-def test_digits_add_up(text: str, extents: dict[str, int]) -> None:
+def test_digits_sum_to_the_index(text: str, extents: dict[str, int]) -> None:
     dim = parse(text)
-    digits = digits_of(dim, extents)
+    digits = iter_splits_of(dim, extents)
     if digits is None:
         return
     rest = dim
     for digit in digits:
-        rest = rest - digit.scale * value_of(digit, extents)
+        rest = rest - digit.scale * split_value(digit, extents)
     assert not set(extents) & set(symbols_of(rest))
     for point in points({name: (0, extent - 1) for name, extent in extents.items()}):
         for digit in digits:
-            plain = point[digit.source] // digit.lower % digit.extent
-            assert evaluate(value_of(digit, extents), point) == plain
+            plain = point[digit.source] // digit.lower_factor % digit.extent
+            assert evaluate(split_value(digit, extents), point) == plain
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("i", [Digit("i", 1, 10)]),
-        ("3*i + 7", [Digit("i", 1, 10, 3)]),
-        ("i//4", [Digit("i", 4, 3)]),
-        ("i//5", [Digit("i", 5, 2)]),
-        ("i%5", [Digit("i", 1, 5)]),
-        ("i//2%3", [Digit("i", 2, 3)]),
-        ("n*i + j", [Digit("i", 1, 10, parse("n")), Digit("j", 1, 4)]),
+        ("i", [IterSplit("i", 1, 10)]),
+        ("3*i + 7", [IterSplit("i", 1, 10, 3)]),
+        ("i//4", [IterSplit("i", 4, 3)]),
+        ("i//5", [IterSplit("i", 5, 2)]),
+        ("i%5", [IterSplit("i", 1, 5)]),
+        ("i//2%3", [IterSplit("i", 2, 3)]),
+        ("n*i + j", [IterSplit("i", 1, 10, parse("n")), IterSplit("j", 1, 4)]),
         ("n + 3", []),
         ("i*j", None),
         ("(i + j)//2", None),
@@ -269,29 +269,33 @@ def test_digits_add_up(text: str, extents: dict[str, int]) -> None:
         ("5 - i//4", None),
     ],
 )
-def test_digits_of(text: str, expected: list[Digit] | None) -> None:
-    found = digits_of(parse(text), {"i": 10, "j": 4})
+def test_digits_of(text: str, expected: list[IterSplit] | None) -> None:
+    found = iter_splits_of(parse(text), {"i": 10, "j": 4})
     assert found == expected
 
 
-def test_sums_that_say_what_each_digit_is() -> None:
-    low, high, unit = Digit("i", 1, 4), Digit("j", 1, 3, 4), Digit("k", 1, 1)
+def test_sums_that_determine_each_digit() -> None:
+    low, high, unit = (
+        IterSplit("i", 1, 4),
+        IterSplit("j", 1, 3, 4),
+        IterSplit("k", 1, 1),
+    )
 
-    assert are_separate([high, low, unit])
-    assert are_separate([low, Digit("j", 1, 3, 5)])
-    assert are_separate([Digit("i", 1, 4, 2)])
-    assert are_separate([])
-    assert not are_separate([low, Digit("j", 1, 3, 3)])
-    assert not are_separate([low, Digit("j", 1, 3, parse("n"))])
+    assert is_uniquely_decomposable([high, low, unit])
+    assert is_uniquely_decomposable([low, IterSplit("j", 1, 3, 5)])
+    assert is_uniquely_decomposable([IterSplit("i", 1, 4, 2)])
+    assert is_uniquely_decomposable([])
+    assert not is_uniquely_decomposable([low, IterSplit("j", 1, 3, 3)])
+    assert not is_uniquely_decomposable([low, IterSplit("j", 1, 3, parse("n"))])
 
 
 def test_chains_of_digits_of_one_loop() -> None:
-    low, middle, top = Digit("i", 1, 4), Digit("i", 4, 3), Digit("i", 12, 2)
+    low, middle, top = IterSplit("i", 1, 4), IterSplit("i", 4, 3), IterSplit("i", 12, 2)
 
-    assert chained([top, low, middle], 24) == [low, middle, top]
-    assert chained([top, low, middle], 25) is None
-    assert chained([middle, top], 20) == [middle, top]
-    assert chained([low, top], 24) is None
-    assert chained([low, low], 4) is None
-    assert chained([], 4) is None
-    assert chained([low, middle, middle], 12) is None
+    assert ordered_splits([top, low, middle], 24) == [low, middle, top]
+    assert ordered_splits([top, low, middle], 25) is None
+    assert ordered_splits([middle, top], 20) == [middle, top]
+    assert ordered_splits([low, top], 24) is None
+    assert ordered_splits([low, low], 4) is None
+    assert ordered_splits([], 4) is None
+    assert ordered_splits([low, middle, middle], 12) is None

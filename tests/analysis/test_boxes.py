@@ -1,4 +1,4 @@
-"""Boxes against the numbers that expressions take over domains."""
+"""Interval boxes against the values of expressions over domains."""
 
 from collections.abc import Callable
 from itertools import product
@@ -7,19 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dims import Dim, floordiv, mod
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.tir.schedule.regions import Run, hull, interval
+from relax_mlir.symbolic.dims import Dim, floordiv, mod
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.tir.schedule.regions import (
+    Interval,
+    bounding_box,
+    evaluate_interval,
+)
 from tests.analysis.expressions import Tree, build, calls, points, sums
 
-# `n` and `i` stand still, `j` and `k` take all numbers of their domains.
+# `n` and `i` are fixed, `j` and `k` take all values of their domains.
 _LIMITS: dict[str, tuple[int, int | None]] = {
     "n": (0, None),
     "i": (0, 3),
     "j": (0, 4),
     "k": (1, 3),
 }
-_DOMAINS = {"j": Run(0, 4), "k": Run(1, 3)}
+_DOMAINS = {"j": Interval(0, 4), "k": Interval(1, 3)}
 _STILL = list(points({"n": (0, 5), "i": (0, 3)}))
 _MOVING = list(points({"j": (0, 4), "k": (1, 3)}))
 
@@ -32,9 +36,9 @@ _trees: st.SearchStrategy[Tree] = st.recursive(
 
 @settings(max_examples=150)
 @given(_trees)
-def test_intervals_hold_all_values(tree: Tree) -> None:
+def test_intervals_contain_all_values(tree: Tree) -> None:
     dim = build(tree)
-    run = interval(dim, _DOMAINS, _LIMITS)
+    run = evaluate_interval(dim, _DOMAINS, _LIMITS)
     for still in _STILL:
         values = [evaluate(dim, {**still, **moving}) for moving in _MOVING]
         assert evaluate(run.low, still) <= min(values), (str(dim), still)
@@ -71,7 +75,7 @@ def test_intervals_hold_all_values(tree: Tree) -> None:
 )
 def test_intervals_end_at_values(text: str) -> None:
     dim = parse(text)
-    run = interval(dim, _DOMAINS, _LIMITS)
+    run = evaluate_interval(dim, _DOMAINS, _LIMITS)
     for still in _STILL:
         values = [evaluate(dim, {**still, **moving}) for moving in _MOVING]
         assert evaluate(run.low, still) == min(values), (str(run.low), still)
@@ -87,11 +91,11 @@ def test_intervals_end_at_values(text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("divide", [floordiv, mod])
-def test_divisors_that_move(
+def test_varying_divisors(
     dividend: str, divisor: str, divide: Callable[[Dim, Dim], Dim]
 ) -> None:
     dim = divide(parse(dividend), parse(divisor))
-    run = interval(dim, _DOMAINS, _LIMITS)
+    run = evaluate_interval(dim, _DOMAINS, _LIMITS)
     for still in _STILL:
         points_ = [{**still, **moving} for moving in _MOVING]
         points_ = [p for p in points_ if evaluate(parse(divisor), p)]
@@ -102,16 +106,16 @@ def test_divisors_that_move(
         assert max(values) <= evaluate(run.high, still)
 
 
-def test_domains_of_open_sizes() -> None:
-    run = interval(
+def test_domains_of_symbolic_sizes() -> None:
+    run = evaluate_interval(
         parse("4*j + k"),
-        {"j": Run(0, parse("n - 1")), "k": Run(0, 3)},
+        {"j": Interval(0, parse("n - 1")), "k": Interval(0, 3)},
         {"j": (0, None)},
     )
-    assert run == Run(0, parse("4*n - 1"))
+    assert run == Interval(0, parse("4*n - 1"))
     assert run.extent == parse("4*n")
-    assert Run(2, parse("n")).extent == parse("n - 1")
-    assert run.mapped(lambda end: end + 1) == Run(1, parse("4*n"))
+    assert Interval(2, parse("n")).extent == parse("n - 1")
+    assert run.map_ends(lambda end: end + 1) == Interval(1, parse("4*n"))
 
 
 _ends = st.sampled_from(["0", "n", "i", "i + 2", "n - 2", "2*i", "4*n", "5", "m"])
@@ -122,9 +126,9 @@ _boxes = st.lists(
 
 @settings(max_examples=60)
 @given(_boxes)
-def test_hulls_hold_boxes(listed: list[list[tuple[str, str]]]) -> None:
-    boxes = [[Run(parse(a), parse(b)) for a, b in box] for box in listed]
-    found = hull(boxes, {"i": (0, 3), "n": (2, None)})
+def test_hulls_contain_boxes(listed: list[list[tuple[str, str]]]) -> None:
+    boxes = [[Interval(parse(a), parse(b)) for a, b in box] for box in listed]
+    found = bounding_box(boxes, {"i": (0, 3), "n": (2, None)})
     assert found is not None
     for n, i, m in product((2, 3, 7), range(4), (0, 9)):
         point = {"n": n, "i": i, "m": m}
@@ -151,11 +155,13 @@ def test_hulls_hold_boxes(listed: list[list[tuple[str, str]]]) -> None:
         (("n", "4*n"), "n", "4*n"),
     ],
 )
-def test_hulls_are_written_shortly(ends: tuple[str, str], low: str, high: str) -> None:
-    boxes = [[Run(parse(end), parse(end))] for end in ends]
-    found = hull(boxes, {"i": (0, 3), "n": (2, None)})
-    assert found == [Run(parse(low), parse(high))]
+def test_hulls_are_printed_concisely(
+    ends: tuple[str, str], low: str, high: str
+) -> None:
+    boxes = [[Interval(parse(end), parse(end))] for end in ends]
+    found = bounding_box(boxes, {"i": (0, 3), "n": (2, None)})
+    assert found == [Interval(parse(low), parse(high))]
 
 
 def test_no_boxes_have_no_hull() -> None:
-    assert hull([], {}) is None
+    assert bounding_box([], {}) is None

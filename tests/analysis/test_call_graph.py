@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.call_graph import CallGraph, calls_function
-from relax_mlir.module import IRModule
+from relax_mlir.analysis.call_graph import CallGraph, calls_function
+from relax_mlir.ir.module import IRModule
 
 _TYPE = "() -> !relax.callable<[[tensor<4xf32>], tensor<4xf32>, true]>"
 
 
 def ir_of(edges: Sequence[tuple[int, int, int]], count: int) -> str:
-    """Functions that mention others: by whom, whom, and how."""
+    """Functions with references: from, to, and kind."""
     lines: list[str] = []
     for caller in range(count):
         owned: list[str] = []
@@ -37,7 +37,7 @@ def ir_of(edges: Sequence[tuple[int, int, int]], count: int) -> str:
                 body.append(f"scf.if %c {{\n{inner}\n}}")
             else:
                 body.append(_tir_call(name, target, ", tir.subroutine"))
-        # What is called so is no function of the module.
+        # This name is no function of the module.
         body.append(_tir_call("%o", (caller + 1) % count, ""))
         attributes = f"attributes {{{', '.join(owned)}}}" if owned else ""
         lines += [
@@ -63,7 +63,7 @@ _edges = st.lists(st.tuples(_functions, _functions, st.integers(0, 5)), max_size
 
 
 def paths(edges: Sequence[tuple[int, int, int]]) -> set[tuple[int, int]]:
-    """From which function to which one a path of one or more edges leads."""
+    """The pairs of functions connected by paths of one or more edges."""
     found = {(source, target) for source, target, _ in edges}
     for middle, source, target in product(range(_COUNT), repeat=3):
         if (source, middle) in found and (middle, target) in found:
@@ -78,7 +78,7 @@ def test_paths_are_those_of_the_edges(edges: list[tuple[int, int, int]]) -> None
     names = [f"f{number}" for number in range(_COUNT)]
     lead = paths(edges)
     for number, name in enumerate(names):
-        # The attributes of a function stand in front of those of its operations.
+        # The attributes of a function precede those of its operations.
         own = sorted(edges, key=lambda edge: edge[2] != 0)
         callees = [f"f{t}" for s, t, _ in own if s == number]
         assert graph.callees(name) == list(dict.fromkeys(callees))
@@ -98,7 +98,7 @@ def test_paths_are_those_of_the_edges(edges: list[tuple[int, int, int]]) -> None
     assert graph.cycles() == list(map(list, dict.fromkeys(map(tuple, circles))))
 
 
-def test_operations_mention_functions_without_those_inside_them() -> None:
+def test_operations_refer_to_functions_excluding_nested_operations() -> None:
     edges = [(0, 1, 1), (0, 2, 4), (0, 3, 5)]
     module = IRModule.parse(ir_of(edges, _COUNT))
     found = {
@@ -116,7 +116,7 @@ def test_operations_mention_functions_without_those_inside_them() -> None:
     assert not calls_function(module.func_op("f0"), "f1")
 
 
-def test_functions_that_are_not_there_are_no_callees() -> None:
+def test_unknown_functions_are_no_callees() -> None:
     graph = CallGraph(IRModule.parse(ir_of([(0, 7, 1), (0, 7, 0)], 1)))
 
     assert graph.callees("f0") == []

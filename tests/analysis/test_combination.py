@@ -1,4 +1,4 @@
-"""How elements combine, against all numbers of small types."""
+"""Combiners of reductions, against all numbers of small types."""
 
 import math
 import operator
@@ -9,13 +9,13 @@ from itertools import product
 import pytest
 from mlir import ir
 
-from relax_mlir.schedules.combination import Combination, combination
-from relax_mlir.traversal import named
+from relax_mlir.ir.traversal import operations_named
+from relax_mlir.schedules.combiner import Combiner, combiner_of
 
 _BYTES = range(256)
 _SIGNED = range(-128, 128)
 _FLOATS = (-math.inf, -2.5, 0.0, 1.0, math.inf)
-# By operation: what it computes, of which numbers, and how vectors reduce.
+# By operation: its function, its element type, and the kind of the vector reduction.
 _OPERATIONS: dict[str, tuple[Callable[..., float], Sequence[float], str]] = {
     "addf": (operator.add, _FLOATS[1:], "add"),
     "mulf": (operator.mul, _FLOATS, "mul"),
@@ -35,8 +35,8 @@ _OPERATIONS: dict[str, tuple[Callable[..., float], Sequence[float], str]] = {
 @contextmanager
 def combined(
     lines: str, type_: str = "i8", arguments: str = ""
-) -> Iterator[tuple[Combination | None, ir.Value]]:
-    """How a body combines the argument ``%s`` and what it is given to ``%r``."""
+) -> Iterator[tuple[Combiner | None, ir.Value]]:
+    """The combiner of a body that combines the argument ``%s`` and a new value to ``%r``."""
     text = f"""func.func @f(%s: {type_}, %x: {type_}{arguments}) {{
       {lines}
       "test.use"(%r) : ({type_}) -> ()
@@ -45,11 +45,11 @@ def combined(
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        (use,) = named(module.operation, "test.use")
+        (use,) = operations_named(module.operation, "test.use")
         (result,) = use.operation.operands
         argument = use.operation.block.arguments[0]
         with ir.InsertionPoint(use):
-            yield combination(argument, result), result
+            yield combiner_of(argument, result), result
 
 
 @pytest.mark.parametrize("name", _OPERATIONS)
@@ -66,12 +66,12 @@ def test_identities_change_no_number(name: str, order: str) -> None:
             identity = int(identity) % 256
         assert [combine(identity, n) for n in numbers] == list(numbers)
 
-        again = found.of_two(result, result).owner
+        again = found.combine(result, result).owner
         assert (again.name, list(again.operands)) == (found.name, [result, result])
         ir.Operation.parse(f"%0 = arith.constant {_written(found)} : {type_}")
 
 
-def _written(found: Combination) -> str:
+def _written(found: Combiner) -> str:
     identity = found.identity
     if math.isinf(identity):
         return "0x7F800000" if identity > 0 else "0xFF800000"
@@ -88,9 +88,9 @@ def test_lanes_are_one_reduction(type_: str) -> None:
       return }}"""
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        (use,) = named(module.operation, "test.use")
+        (use,) = operations_named(module.operation, "test.use")
         with ir.InsertionPoint(use):
-            lanes = Combination(f"arith.{name}", "add", 0).lanes_of(
+            lanes = Combiner(f"arith.{name}", "add", 0).lanes_of(
                 use.operation.operands[0]
             )
         assert module.operation.verify()
@@ -116,7 +116,7 @@ def truths(
 
 
 @pytest.mark.parametrize("name", ["ori", "andi", "maxui", "minui"])
-def test_truths_combine_as_their_bits(name: str) -> None:
+def test_booleans_combine_as_bits(name: str) -> None:
     combine, _, kind = _OPERATIONS[name]
     with combined(truths(name, order="%y, %b")) as (found, _):
         assert found is not None
@@ -136,7 +136,7 @@ def test_truths_combine_as_their_bits(name: str) -> None:
         truths("ori", order="%y, %y"),
         truths("ori", order="%b, %b"),
         truths("ori") + "%more = arith.addi %s, %s : i8",
-        # A byte that is compared with what is no constant.
+        # A byte compared with a value that is no constant.
         """%b = arith.cmpi ne, %s, %x : i8
         %c = arith.addi %x, %x : i8
         %o = arith.ori %b, %b : i1
@@ -153,7 +153,7 @@ def test_truths_combine_as_their_bits(name: str) -> None:
         %r = arith.extui %o : i1 to i8""",
     ],
 )
-def test_other_truths_are_not_known_to_combine(lines: str) -> None:
+def test_other_boolean_bodies_have_no_combiner(lines: str) -> None:
     with combined(lines) as (found, _):
         assert found is None
 
@@ -168,7 +168,7 @@ def test_other_truths_are_not_known_to_combine(lines: str) -> None:
         "%t = arith.addi %s, %x : i8\n %r = arith.addi %t, %x : i8",
     ],
 )
-def test_other_bodies_are_not_known_to_combine(lines: str) -> None:
+def test_other_bodies_have_no_combiner(lines: str) -> None:
     with combined(lines) as (found, _):
         assert found is None
     with combined("", arguments=", %r: i8") as (found, _):

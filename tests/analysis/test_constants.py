@@ -1,4 +1,4 @@
-"""Numbers that bodies compute from constants, against Python's."""
+"""Constant evaluation of bodies, against Python's arithmetic."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.schedules.constants import number_of
+from relax_mlir.schedules.constant_scalars import constant_value
 from tests.analysis.index_programs import used_values
 
 
@@ -16,7 +16,7 @@ def numbers(lines: str, *names: str) -> list[float | None]:
     )
     text = f"func.func @f(%x: f64, %i: i64) {{\n{lines}\n{uses}\nreturn }}"
     with used_values(text) as found:
-        return [number_of(value) for value in found]
+        return [constant_value(value) for value in found]
 
 
 def _typed(names: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -41,7 +41,7 @@ def test_computed_numbers(a: float, b: float) -> None:
     assert found == [a, b, a / b, a / b * a, math.sqrt(a / b * a)]
 
 
-def test_what_is_not_known() -> None:
+def test_unknown_values() -> None:
     lines = """%a = arith.constant -2.0 : f64
       %z = arith.constant 0.0 : f64
       %q = arith.divf %a, %z : f64

@@ -1,4 +1,4 @@
-"""Constraints against the values of symbols that satisfy them."""
+"""Constraints against the symbol values that satisfy them."""
 
 import operator
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import constraints
-from relax_mlir.dialects.constraints import Constraint
-from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.symbolic import constraints
+from relax_mlir.symbolic.constraints import Constraint
+from relax_mlir.symbolic.symbols import evaluate, parse
 from tests.analysis.expressions import NAMES, Tree, build, calls, leaves, points, trees
 
 _SMALL = list(points(dict.fromkeys(NAMES, (0, 4))))
@@ -47,7 +47,7 @@ def parsed(*texts: str) -> list[Constraint]:
         ("0 >= n + 1", False, True),
     ],
 )
-def test_what_is_certain_and_what_is_impossible(
+def test_certain_and_impossible_constraints(
     text: str, is_certain: bool, is_impossible: bool
 ) -> None:
     constraint = Constraint.parse(text)
@@ -57,7 +57,7 @@ def test_what_is_certain_and_what_is_impossible(
 
 
 @pytest.mark.parametrize("text", ["n == 2*m - 1", "n >= max(m, 3)"])
-def test_text_reads_back(text: str) -> None:
+def test_text_parses_back(text: str) -> None:
     assert str(Constraint.parse(text)) == text
 
 
@@ -81,15 +81,13 @@ def test_other_text_is_refused(text: str) -> None:
         ("n", "n + m*min(n, m)", "n == m*min(m, n) + n"),
     ],
 )
-def test_equalities_that_say_that_one_is_not_below_another(
-    lhs: str, rhs: str, expected: str
-) -> None:
+def test_equalities_that_are_inequalities(lhs: str, rhs: str, expected: str) -> None:
     assert str(Constraint.of_equality(parse(lhs), parse(rhs))) == expected
 
 
 @settings(max_examples=60)
 @given(trees, _relations, trees)
-def test_equalities_say_the_same(left: Tree, relation: str, right: Tree) -> None:
+def test_equalities_are_equivalent(left: Tree, relation: str, right: Tree) -> None:
     text = f"{build(left)} {relation} {build(right)}"
     constraint = Constraint.parse(text)
     assert str(constraint) == text
@@ -109,7 +107,7 @@ def test_sizes_are_substituted_on_both_sides() -> None:
     assert str(made) == "k + 3 >= 2*k"
 
 
-# What inference assumes.
+# Assumptions of type inference.
 
 
 def collected(*texts: str, may_stretch: bool = False) -> dict[str, bool]:
@@ -119,14 +117,14 @@ def collected(*texts: str, may_stretch: bool = False) -> dict[str, bool]:
     return {str(constraint): stretches for constraint, stretches in found.items()}
 
 
-def test_what_is_not_certain_is_collected_in_order() -> None:
+def test_uncertain_constraints_are_collected_in_order() -> None:
     texts = ("n >= 2", "n >= 0", "m == n", "m == m", "n >= 2")
 
     assert list(collected(*texts)) == ["n >= 2", "m == n"]
-    assert not constraints.is_open()
-    constraints.assume(parsed("n == 3"))  # for nobody
+    assert not constraints.is_collecting()
+    constraints.assume(parsed("n == 3"))  # without `collect`
     with constraints.collect() as outer:
-        assert constraints.is_open()
+        assert constraints.is_collecting()
         with constraints.collect() as inner:
             constraints.assume(parsed("n == 3"))
         constraints.assume(parsed("n == 4"))
@@ -152,12 +150,12 @@ def test_what_is_not_certain_is_collected_in_order() -> None:
         ("m*n == 2*m", True),
     ],
 )
-def test_which_sizes_may_be_stretched(text: str, expected: bool) -> None:
+def test_which_sizes_may_be_broadcast(text: str, expected: bool) -> None:
     assert collected(text, may_stretch=True) == {text: expected}
     assert collected(text) == {text: False}
 
 
-def test_what_may_be_stretched_once_may_be_stretched() -> None:
+def test_a_size_that_may_be_broadcast_once_may_be_broadcast() -> None:
     both = [(True, False), (False, True)]
     for first, second in both:
         with constraints.collect() as found:
@@ -171,7 +169,7 @@ _equalities = st.lists(st.tuples(*[st.integers(0, 5)] * 2), max_size=6)
 
 @settings(max_examples=60)
 @given(_equalities)
-def test_what_is_held_equal_is_connected(pairs: list[tuple[int, int]]) -> None:
+def test_equal_sizes_are_connected_by_constraints(pairs: list[tuple[int, int]]) -> None:
     names = [parse(f"s{number}") for number in range(6)]
     found = {(a, a) for pair in pairs for a in pair}
     found |= {*pairs, *((b, a) for a, b in pairs)}
@@ -179,13 +177,13 @@ def test_what_is_held_equal_is_connected(pairs: list[tuple[int, int]]) -> None:
         if {(a, middle), (middle, b)} <= found:
             found.add((a, b))
     assumed = [Constraint(names[a], "==", names[b]) for a, b in pairs]
-    with constraints.holding([*assumed, Constraint(names[0], ">=", names[5])]):
+    with constraints.with_equalities([*assumed, Constraint(names[0], ">=", names[5])]):
         for a, b in product(range(6), repeat=2):
-            is_held = constraints.are_held_equal(names[a], names[b])
+            is_held = constraints.are_assumed_equal(names[a], names[b])
             assert is_held is ((a, b) in found)
-        classes = constraints.held()
+        classes = constraints.current_equalities()
         assert sum(map(len, classes)) == len(frozenset().union(*classes))
-    assert constraints.held() == frozenset()
+    assert constraints.current_equalities() == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -268,7 +266,7 @@ def test_solutions(
     texts: list[str], values: dict[str, str] | None, left: list[str]
 ) -> None:
     if values is None:
-        with pytest.raises(ValueError, match="sizes cannot be: expected"):
+        with pytest.raises(ValueError, match="unsatisfiable sizes: expected"):
             constraints.solve(parsed(*texts), NAMES)
         return
     solved, rest = constraints.solve(parsed(*texts), NAMES)

@@ -1,4 +1,4 @@
-"""Axes that are walked as one against the elements that each point touches."""
+"""Merged axes of contractions against the elements that each point touches."""
 
 from itertools import pairwise, product
 
@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.indexing import Form, Linear, Part
-from relax_mlir.schedules.contraction_axes import Axis, groups, merged
-from relax_mlir.schedules.nest import Access
+from relax_mlir.analysis.index_maps import AffineForm, IndexForm, TiledIndex
+from relax_mlir.schedules.contraction_axes import Axis, merge_axes, mergeable_groups
+from relax_mlir.schedules.kernel_view import Access
 from tests.analysis.kernels import buffers, offset_of
 
 _AXES = 3
 _forms = st.builds(
-    lambda factors, more: Linear({a: f for a, f in enumerate(factors) if f}, more),
+    lambda factors, more: AffineForm({a: f for a, f in enumerate(factors) if f}, more),
     st.tuples(*[st.sampled_from([0, 0, 1, 1, 2, 3])] * _AXES),
     st.integers(0, 1),
 )
-_singles = st.integers(0, _AXES - 1).map(lambda axis: Linear({axis: 1}))
+_singles = st.integers(0, _AXES - 1).map(lambda axis: AffineForm({axis: 1}))
 _extents = st.tuples(*[st.integers(1, 3)] * _AXES)
 
 
@@ -35,14 +35,16 @@ _extents = st.tuples(*[st.integers(1, 3)] * _AXES)
 )
 def test_merged_axes_touch_the_same_elements(
     extents: tuple[int, ...],
-    indices: list[list[Form] | tuple[int, ...]],
+    indices: list[list[IndexForm] | tuple[int, ...]],
     axes: list[int],
     apart: tuple[int, ...],
 ) -> None:
-    listed: list[tuple[list[Form], list[int]]] = []
+    listed: list[tuple[list[IndexForm], list[int]]] = []
     for one in indices:
         if isinstance(one, tuple):  # whole dimensions
-            listed.append(([Linear({a: 1}) for a in one], [extents[a] for a in one]))
+            listed.append(
+                ([AffineForm({a: 1}) for a in one], [extents[a] for a in one])
+            )
         else:
             listed.append((one, [3] * len(one)))
     types = ["x".join(map(str, shape)) for _, shape in listed]
@@ -51,8 +53,8 @@ def test_merged_axes_touch_the_same_elements(
             Access(value, tuple(forms))
             for value, (forms, _) in zip(values, listed, strict=True)
         ]
-        found = groups(axes, extents, accesses, apart)
-        walked = merged(axes, extents, accesses, apart)
+        found = mergeable_groups(axes, extents, accesses, apart)
+        walked = merge_axes(axes, extents, accesses, apart)
 
         assert [a for group in found for a in group] == (
             [a for a in axes if extents[a] != 1] or [axes[-1]]
@@ -69,7 +71,7 @@ def test_merged_axes_touch_the_same_elements(
 
 
 def _walk(access: Access, axes: list[Axis]) -> list[int]:
-    """The elements that are touched, in order."""
+    """The touched elements, in order."""
     found = []
     for steps in product(*(range(int(str(axis.extent))) for axis in axes)):
         point = [0] * _AXES
@@ -80,46 +82,54 @@ def _walk(access: Access, axes: list[Axis]) -> list[int]:
 
 
 def _goes_on(access: Access, outer: int, inner: int, extent: int) -> bool:
-    """Whether the next step of ``outer`` is where ``inner`` would go on."""
+    """Whether the next step of ``outer`` is where ``inner`` would continue."""
     far, near = [0] * _AXES, [0] * _AXES
     far[outer], near[inner] = 1, extent
     return offset_of(access, far) == offset_of(access, near)
 
 
-def test_rows_are_walked_as_one() -> None:
+def test_row_axes_are_merged() -> None:
     with buffers("memref<2x3x4xf32>", "memref<2x3x4xf32>") as (x, y):
-        rows = Access(x, (Linear({0: 1}), Linear({1: 1}), Linear({2: 1})))
-        turned = Access(y, (Linear({0: 1}), Linear({2: 1}), Linear({1: 1})))
+        rows = Access(x, (AffineForm({0: 1}), AffineForm({1: 1}), AffineForm({2: 1})))
+        turned = Access(y, (AffineForm({0: 1}), AffineForm({2: 1}), AffineForm({1: 1})))
         extents = (2, 3, 4)
 
-        assert merged([0, 1, 2], extents, [rows]) == [Axis(2, 24)]
-        assert groups([0, 1, 2], extents, [rows]) == [[0, 1, 2]]
-        assert groups([0, 1, 2], extents, [rows], apart=[1]) == [[0], [1], [2]]
-        assert groups([0, 1, 2], extents, [rows], apart=[2]) == [[0, 1], [2]]
-        assert groups([0, 1, 2], extents, [rows, turned]) == [[0], [1], [2]]
-        assert groups([1, 2], (2, 1, 1), [rows]) == [[2]]
-        assert groups([1], (2, 1, 1), [rows]) == [[1]]
-        assert groups([1], (2, 1, 1), [rows], apart=[1]) == [[1]]
-        assert groups([1], (2, 3, 1), [rows]) == [[1]]
+        assert merge_axes([0, 1, 2], extents, [rows]) == [Axis(2, 24)]
+        assert mergeable_groups([0, 1, 2], extents, [rows]) == [[0, 1, 2]]
+        assert mergeable_groups([0, 1, 2], extents, [rows], apart=[1]) == [
+            [0],
+            [1],
+            [2],
+        ]
+        assert mergeable_groups([0, 1, 2], extents, [rows], apart=[2]) == [[0, 1], [2]]
+        assert mergeable_groups([0, 1, 2], extents, [rows, turned]) == [[0], [1], [2]]
+        assert mergeable_groups([1, 2], (2, 1, 1), [rows]) == [[2]]
+        assert mergeable_groups([1], (2, 1, 1), [rows]) == [[1]]
+        assert mergeable_groups([1], (2, 1, 1), [rows], apart=[1]) == [[1]]
+        assert mergeable_groups([1], (2, 3, 1), [rows]) == [[1]]
 
 
 @pytest.mark.parametrize("is_inner", [True, False])
-def test_parts_of_axes_stay_alone(is_inner: bool) -> None:
+def test_tiled_indices_are_not_merged(is_inner: bool) -> None:
     with buffers("memref<2x3x4xf32>") as (x,):
-        access = Access(x, (Linear({0: 1}), Linear({1: 1}), Part(2, 4, is_inner)))
-        assert groups([0, 1, 2], (2, 3, 4), [access]) == [[0, 1], [2]]
-        part = Access(x, (Part(0, 4, is_inner), Linear({1: 1}), Linear({2: 1})))
-        assert groups([0, 1, 2], (2, 3, 4), [part]) == [[0], [1, 2]]
+        access = Access(
+            x, (AffineForm({0: 1}), AffineForm({1: 1}), TiledIndex(2, 4, is_inner))
+        )
+        assert mergeable_groups([0, 1, 2], (2, 3, 4), [access]) == [[0, 1], [2]]
+        part = Access(
+            x, (TiledIndex(0, 4, is_inner), AffineForm({1: 1}), AffineForm({2: 1}))
+        )
+        assert mergeable_groups([0, 1, 2], (2, 3, 4), [part]) == [[0], [1, 2]]
 
 
-def test_axes_of_open_sizes() -> None:
+def test_axes_of_dynamic_sizes() -> None:
     with buffers("memref<?x4xf32>", "memref<4x?xf32>", "index") as (x, y, n):
-        inside = Access(x, (Linear({0: 1}), Linear({1: 1})))
-        outside = Access(y, (Linear({0: 1}), Linear({1: 1})))
+        inside = Access(x, (AffineForm({0: 1}), AffineForm({1: 1})))
+        outside = Access(y, (AffineForm({0: 1}), AffineForm({1: 1})))
 
-        ((axis,), group) = merged([0, 1], (n, 4), [inside]), groups
+        ((axis,), group) = merge_axes([0, 1], (n, 4), [inside]), mergeable_groups
         assert axis.number == 1
         assert "%0 = arith.muli %arg2, %c4" in str(axis.extent)
         assert group([0, 1], (4, n), [outside]) == [[0], [1]]
-        # An axis of 4 along rows whose lengths are not known.
+        # An axis of 4 along rows of dynamic length.
         assert group([0, 1], (4, 4), [outside]) == [[0], [1]]

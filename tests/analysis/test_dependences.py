@@ -1,4 +1,4 @@
-"""Dependences that loops carry, and what blocks surely write, against all of their steps."""
+"""Loop-carried dependences and must-write boxes, against enumeration of all iterations."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import dims
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.script import from_source
-from relax_mlir.tir.schedule import Schedule, accesses, dependences, tree
-from relax_mlir.tir.schedule.accesses import Access
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.regions import Run
-from relax_mlir.tir.schedule.state import loop_var
+from relax_mlir.symbolic import dims
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir.schedule import Schedule, accesses, dependences, tree
+from relax_mlir.tvm.tir.schedule.accesses import Access
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.regions import Interval
+from relax_mlir.tvm.tir.schedule.state import loop_var
 
 _PLACES = (
     *("i", "j", "k", "i", "j", "k", "0", "i + 1", "j + 2", "4 - i", "5 - j"),
@@ -93,7 +93,7 @@ class _Nest:
         self.loops = tree.enclosing_loops(self.blocks["W"])
 
     def accesses(self, name: str) -> list[Access]:
-        """Those of a block to the buffer that both touch."""
+        """The accesses of a block to the shared buffer."""
         found = accesses.accesses_in(self.blocks[name])
         return [a for a in found if accesses.buffer_name(a.buffer) == "A"]
 
@@ -104,7 +104,7 @@ class _Nest:
         return [dict(zip("ijk", step, strict=True)) for step in product(*ranges)]
 
     def element(self, name: str, step: Mapping[str, int]) -> tuple[int, ...]:
-        """What a block touches in a step."""
+        """The elements that a block touches in an iteration."""
         return tuple(_value(place, step) for place in self.places[name])
 
 
@@ -132,7 +132,7 @@ def _holds(condition: str, step: Mapping[str, int]) -> bool:
 @given(
     depth=st.integers(1, 2), both=st.booleans(), options=st.fixed_dictionaries(_options)
 )
-def test_loops_that_carry_nothing_have_elements_of_their_own(
+def test_loops_without_dependences_access_distinct_elements(
     depth: int, both: bool, options: dict[str, Any]
 ) -> None:
     nest = _Nest(**options)
@@ -140,7 +140,7 @@ def test_loops_that_carry_nothing_have_elements_of_their_own(
     found = [a for name in names for a in nest.accesses(name)]
     loops = nest.loops[:depth]
 
-    carrying = dependences.carrying_loops(found, loops, Indices())
+    carrying = dependences.carrying_loops(found, loops, IndexSymbols())
 
     telling = [v for v, loop in zip("ijk", loops, strict=False) if loop not in carrying]
     touched: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
@@ -153,13 +153,13 @@ def test_loops_that_carry_nothing_have_elements_of_their_own(
 
 @settings(max_examples=150, deadline=None)
 @given(depth=st.integers(0, 2), options=st.fixed_dictionaries(_options))
-def test_what_is_surely_written_is_written(depth: int, options: dict[str, Any]) -> None:
+def test_must_write_boxes_are_written(depth: int, options: dict[str, Any]) -> None:
     nest = _Nest(**options)
     (store,) = nest.accesses("W")
-    indices = Indices()
+    indices = IndexSymbols()
     place = [tree.scope_of(nest.blocks["W"]), *nest.loops][depth]
 
-    box = dependences.surely_written(store, place, indices)
+    box = dependences.must_write_region(store, place, indices)
 
     if box is None:
         return
@@ -177,19 +177,23 @@ def test_what_is_surely_written_is_written(depth: int, options: dict[str, Any]) 
         assert set(_elements(box, known)) <= written
 
 
-def _elements(box: Sequence[Run], known: Mapping[str, int]) -> list[tuple[int, ...]]:
+def _elements(
+    box: Sequence[Interval], known: Mapping[str, int]
+) -> list[tuple[int, ...]]:
     runs = [(evaluate(r.low, dict(known)), evaluate(r.high, dict(known))) for r in box]
     return list(product(*(range(low, high + 1) for low, high in runs)))
 
 
 @settings(max_examples=150, deadline=None)
 @given(depth=st.integers(1, 2), options=st.fixed_dictionaries(_options))
-def test_what_is_covered_is_written_before(depth: int, options: dict[str, Any]) -> None:
+def test_covered_elements_are_written_before(
+    depth: int, options: dict[str, Any]
+) -> None:
     nest = _Nest(**options)
     place = nest.loops[depth - 1]
 
-    covered = dependences.is_covered(
-        nest.accesses("R"), nest.blocks["W"], place, Indices()
+    covered = dependences.is_region_covered(
+        nest.accesses("R"), nest.blocks["W"], place, IndexSymbols()
     )
 
     shared = "ijk"[:depth]
@@ -207,7 +211,7 @@ def _carrying(first: str, second: str = "", **options: Any) -> str:
         first=first.split(", "), second=(second or first).split(", "), **given_
     )
     found = nest.accesses("W") + nest.accesses("R")
-    carrying = dependences.carrying_loops(found, nest.loops[:2], Indices())
+    carrying = dependences.carrying_loops(found, nest.loops[:2], IndexSymbols())
     return "".join(v for v, o in zip("ijk", nest.loops, strict=True) if o in carrying)
 
 
@@ -234,11 +238,11 @@ def _carrying(first: str, second: str = "", **options: Any) -> str:
 )
 def test_carrying_loops(first: str, second: str, expected: str) -> None:
     assert _carrying(first, second) == expected
-    if "//" not in first:  # a sum that does not begin at 0 is not divided
+    if "//" not in first:  # a sum with an offset is not divided
         assert _carrying(first, second, start=1) == expected
 
 
-def test_a_loop_of_one_step_carries_nothing() -> None:
+def test_a_loop_of_one_iteration_carries_no_dependence() -> None:
     assert _carrying("i, k", sizes=(3, 1, 2)) == ""
     assert _carrying("0, 0", sizes=(1, 3, 1)) == "j"
 
@@ -264,30 +268,32 @@ def test_a_loop_of_one_step_carries_nothing() -> None:
         ("j + 2, i", "j < i + 1", [(2, 4), (2, 2)]),
     ],
 )
-def test_boxes_that_are_surely_written(
+def test_must_write_boxes(
     first: str, condition: str, expected: list[tuple[int, int]] | None
 ) -> None:
     nest = _Nest(0, (3, 3, 2), first.split(", "), ("0", "0"), condition)
     (store,) = nest.accesses("W")
-    indices = Indices()
+    indices = IndexSymbols()
 
-    box = dependences.surely_written(store, nest.loops[0], indices)
+    box = dependences.must_write_region(store, nest.loops[0], indices)
 
     known = {indices.symbol(loop_var(nest.loops[0])): 2}
     ends = box and [(evaluate(r.low, known), evaluate(r.high, known)) for r in box]
     assert ends == expected
 
 
-def test_boxes_of_steps() -> None:
+def test_boxes_of_iterations() -> None:
     i, n = dims.symbol("i"), dims.symbol("n")
     limits = {"i": (0, 7)}
 
     def are_disjoint(low: dims.Dim, high: dims.Dim, extent: dims.Dim = 8) -> bool:
-        return dependences.are_disjoint([Run(low, high)], {"i": extent}, limits)
+        return dependences.are_iterations_disjoint(
+            [Interval(low, high)], {"i": extent}, limits
+        )
 
     assert are_disjoint(i, i)
     assert are_disjoint(2 * i, 2 * i + 1)
     assert not are_disjoint(2 * i, 2 * i + 2)
     assert are_disjoint(n - 3 * i, n - 3 * i + 2)
     assert not are_disjoint(n, n)
-    assert dependences.are_disjoint([Run(n, n)], {}, limits)
+    assert dependences.are_iterations_disjoint([Interval(n, n)], {}, limits)

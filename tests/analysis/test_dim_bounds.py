@@ -1,13 +1,13 @@
-"""Bounds of sizes against all values that their symbols may have."""
+"""Bounds of sizes against all values of their symbols."""
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dim_bounds import SIGNED, bounds, is_known_le
-from relax_mlir.dialects.dim_limits import simplify
-from relax_mlir.dialects.dims import Dim, maximum, symbol
-from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.symbolic.bounds import SIGNED, bounds, is_known_le
+from relax_mlir.symbolic.dims import Dim, maximum, symbol
+from relax_mlir.symbolic.limits import simplify
+from relax_mlir.symbolic.symbols import evaluate, parse
 from tests.analysis.expressions import (
     NAMES,
     OPERATORS,
@@ -49,9 +49,7 @@ def _build_signed(tree: Tree) -> Dim:
 
 @settings(max_examples=60)
 @given(trees, st.integers(-4, 4))
-def test_integers_that_may_be_negative_are_not_taken_for_sizes(
-    tree: Tree, least: int
-) -> None:
+def test_signed_symbols_are_not_assumed_to_be_sizes(tree: Tree, least: int) -> None:
     dim = _build_signed(tree)
     limits = {f"n{SIGNED}": (least, least + 3), f"m{SIGNED}": (None, 4)}
     found, anywhere, short = bounds(dim, limits), bounds(dim), simplify(dim, limits)
@@ -143,7 +141,7 @@ def test_comparisons_hold_for_all_values(left: Tree, right: Tree) -> None:
         ("floordiv(n, m + 1) - n", (None, None)),  # the divisor is a sum
         ("floordiv(n - 3, m)*(8*ceildiv(k, 8) - k)", (None, None)),
         ("min(a, b, c, d) - a", (None, 0)),
-        ("min(a, b, c, d, e) - a", (None, None)),  # more cases than are looked at
+        ("min(a, b, c, d, e) - a", (None, None)),  # more cases than are expanded
     ],
 )
 def test_bounds_without_limits(
@@ -200,5 +198,5 @@ def test_limits_of_symbols_count_in_any_order() -> None:
         ("ceildiv(ceildiv(n, 2), 3)*6", "n + 5", True),
     ],
 )
-def test_comparisons_that_are_proved(left: str, right: str, is_known: bool) -> None:
+def test_proved_comparisons(left: str, right: str, is_known: bool) -> None:
     assert is_known_le(parse(left), parse(right)) is is_known

@@ -1,10 +1,14 @@
-"""Expressions simplified within limits keep every value, and become what limits decide."""
+"""Simplification within bounds of symbols preserves values, and folds what bounds decide."""
 
 import pytest
 from hypothesis import assume, given, settings
 
-from relax_mlir.dialects.dim_limits import replaced, simplify, without_units
-from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.symbolic.limits import (
+    fold_single_values,
+    simplify,
+    substitute_and_simplify,
+)
+from relax_mlir.symbolic.symbols import evaluate, parse
 from tests.analysis.expressions import (
     Tree,
     build,
@@ -87,13 +91,15 @@ def test_limits_decide(text: str, expected: str) -> None:
     assert simplify(parse(text), _LIMITS) == parse(expected)
 
 
-def test_variables_of_one_value_are_numbers() -> None:
-    assert without_units(parse("16*i + 3*u"), _LIMITS) == parse("16*i + 6")
-    assert without_units(parse("n + 3*u"), {"n": (0, None), "u": (0, 1)}) == parse(
+def test_variables_of_a_single_value_are_folded() -> None:
+    assert fold_single_values(parse("16*i + 3*u"), _LIMITS) == parse("16*i + 6")
+    assert fold_single_values(parse("n + 3*u"), {"n": (0, None), "u": (0, 1)}) == parse(
         "n + 3*u"
     )
 
 
 def test_replacement_simplifies() -> None:
     dim = parse("a // 16 + u")
-    assert replaced(dim, {"a": parse("16*i + j")}, _LIMITS) == parse("i + u")
+    assert substitute_and_simplify(dim, {"a": parse("16*i + j")}, _LIMITS) == parse(
+        "i + u"
+    )

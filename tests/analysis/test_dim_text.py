@@ -1,11 +1,11 @@
-"""How sizes are spelled: short, in one way, and so that it reads back."""
+"""The printer of sizes: short and canonical text that parses back."""
 
 import pytest
 from hypothesis import given, settings
 
-from relax_mlir.dialects.dim_text import argument_order, text_of
-from relax_mlir.dialects.dims import Expr, symbol
-from relax_mlir.dialects.symbols import parse
+from relax_mlir.symbolic.dims import Expr, symbol
+from relax_mlir.symbolic.symbols import parse
+from relax_mlir.symbolic.text import argument_order, text_of
 from tests.analysis.expressions import (
     Tree,
     build,
@@ -79,14 +79,14 @@ from tests.analysis.expressions import (
         ("min(n,m)*min(n,m)", "min(m, n)*min(m, n)"),
     ],
 )
-def test_spellings(given: str, expected: str) -> None:
+def test_canonical_text(given: str, expected: str) -> None:
     dim = parse(given)
     assert isinstance(dim, Expr)
     assert text_of(dim) == expected
     assert parse(expected) == dim
 
 
-def test_numbers_stand_behind_expressions() -> None:
+def test_numbers_follow_expressions() -> None:
     n, m = symbol("n"), symbol("m")
 
     assert sorted([5, n, m, 3, 10], key=argument_order) == [m, n, 10, 3, 5]
@@ -94,14 +94,14 @@ def test_numbers_stand_behind_expressions() -> None:
 
 @settings(max_examples=100)
 @given(trees)
-def test_spellings_read_back(tree: Tree) -> None:
+def test_text_parses_back(tree: Tree) -> None:
     dim = build(tree)
     assert parse(str(dim)) == dim
 
 
 @settings(max_examples=60)
 @given(trees_with_symbolic_divisors)
-def test_spellings_with_symbolic_divisors_read_back(tree: Tree) -> None:
+def test_text_with_symbolic_divisors_parses_back(tree: Tree) -> None:
     try:
         dim = build(tree)
     except ValueError:  # a divisor is 0

@@ -1,4 +1,4 @@
-"""What passes may do with operations, for all sets of effects."""
+"""Properties derived from effects, for all sets of flags."""
 
 from functools import reduce
 from itertools import combinations
@@ -25,7 +25,7 @@ _SETS = [
         ("is_speculatable", {"ALLOCATES"}),
     ],
 )
-def test_what_holds_of_effects_holds_of_allowed_ones_alone(
+def test_properties_hold_for_allowed_effects_only(
     property_name: str, allowed: set[str]
 ) -> None:
     for effects in _SETS:
@@ -33,13 +33,13 @@ def test_what_holds_of_effects_holds_of_allowed_ones_alone(
         assert getattr(effects, property_name) is (names <= allowed), effects
 
 
-def test_memory_of_operands_is_written_by_two_effects() -> None:
+def test_may_write() -> None:
     for effects in _SETS:
         writes = Effects.WRITES in effects or Effects.OVERWRITES in effects
         assert effects.may_write is writes, effects
 
 
-def test_nothing_and_anything() -> None:
+def test_none_and_unknown() -> None:
     assert not Effects.NONE
     assert Effects(0) is Effects.NONE
     assert Effects.UNKNOWN == Effects.WRITES | Effects.OBSERVED

@@ -1,4 +1,4 @@
-"""Indices that are out of range, found one by one."""
+"""Errors for out-of-range indices against a scalar implementation."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,24 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.context import new_context
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.index_ranges import (
     IndexOperand,
     IndexRange,
-    along_axis,
-    from_front,
-    lengths_along,
-    out_of_range,
+    axis_range,
+    length_range,
+    nonnegative_axis_range,
+    out_of_range_message,
 )
-from relax_mlir.dialects.symbols import parse
+from relax_mlir.ir.context import new_context
+from relax_mlir.symbolic.symbols import parse
 
 
 def expected(
     indices: np.ndarray, limits: Sequence[int], least: int | None, ignored: int | None
 ) -> str | None:
-    """What is wrong, from one index after the other."""
+    """The error message, by a loop over the indices."""
     for place in itertools.product(*map(range, indices.shape)):
         index = int(indices[place])
         limit = limits[place[-1]] if len(limits) > 1 else limits[0]
@@ -56,7 +56,7 @@ def test_signed_indices(
     indices = np.array(rows, kind)
     wanted = expected(indices, limits, least, ignored)
 
-    assert out_of_range(indices, limits, least, ignored) == wanted
+    assert out_of_range_message(indices, limits, least, ignored) == wanted
 
 
 @pytest.mark.parametrize("kind", ["uint8", "uint32", "uint64"])
@@ -67,20 +67,20 @@ def test_unsigned_indices(kind: str, least: int | None, ignored: int | None) -> 
     for values in itertools.product([0, 2, 3, 7, top - 2, top - 1, top], repeat=2):
         indices = np.array(values, kind)
         wanted = expected(indices, [3], least, ignored)
-        assert out_of_range(indices, [3], least, ignored) == wanted, values
+        assert out_of_range_message(indices, [3], least, ignored) == wanted, values
 
 
-def test_large_unsigned_indices_are_not_what_they_would_be_signed() -> None:
+def test_large_uint64_indices_are_out_of_range() -> None:
     index = np.array([2**64 - 1], np.uint64)
 
-    assert out_of_range(index, [3], None, None) is not None
-    assert out_of_range(index, [3], -1, -1) is not None
+    assert out_of_range_message(index, [3], None, None) is not None
+    assert out_of_range_message(index, [3], -1, -1) is not None
 
 
-def test_no_index_is_out_of_range_among_none() -> None:
-    assert out_of_range(np.zeros((0, 2), np.int32), [0], 0, None) is None
-    assert out_of_range(np.array(1), [2], 0, None) is None
-    assert out_of_range(np.array(2), [2], 0, None) == (
+def test_empty_indices_are_in_range() -> None:
+    assert out_of_range_message(np.zeros((0, 2), np.int32), [0], 0, None) is None
+    assert out_of_range_message(np.array(1), [2], 0, None) is None
+    assert out_of_range_message(np.array(2), [2], 0, None) == (
         "index out of range at []: expected 0 to 1, got 2"
     )
 
@@ -90,20 +90,22 @@ def test_ranges_along_an_axis() -> None:
         data = tensors.tensor_type((parse("n"), 5), dtype("float32"))
 
         for axis, size in [(0, parse("n")), (1, 5), (-1, 5), (-2, parse("n"))]:
-            assert along_axis(data, axis) == IndexRange((size,), None, None)
-            assert from_front(data, axis) == IndexRange((size,), 0)
-            assert from_front(data, axis, ignored=-1) == IndexRange((size,), 0, -1)
-            assert lengths_along(data, axis) == IndexRange((size + 1,), 0)
-        for rule in (along_axis, from_front, lengths_along):
+            assert axis_range(data, axis) == IndexRange((size,), None, None)
+            assert nonnegative_axis_range(data, axis) == IndexRange((size,), 0)
+            assert nonnegative_axis_range(data, axis, ignored=-1) == IndexRange(
+                (size,), 0, -1
+            )
+            assert length_range(data, axis) == IndexRange((size + 1,), 0)
+        for rule in (axis_range, nonnegative_axis_range, length_range):
             with pytest.raises(ValueError, match="axis is out of range"):
                 rule(data, 2)
 
 
-def test_operands_of_which_every_index_has_a_meaning() -> None:
+def test_unlimited_operands() -> None:
     made = IndexOperand.unlimited("wraps around")
 
     assert made.is_unlimited
     assert (made.out_of_range, made.column) == ("wraps around", None)
     assert made.ranges(1, 2, axis=3) is None
-    described = IndexOperand(along_axis, "is clamped")
+    described = IndexOperand(axis_range, "is clamped")
     assert (described.column, described.is_unlimited) == (None, False)

@@ -1,4 +1,4 @@
-"""Sums of loop variables and threads, and their ranges, against all steps."""
+"""Affine sums of loop variables and thread indices, and their ranges, against all iterations."""
 
 import itertools
 
@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.schedules.gpu.index_sums import (
+from relax_mlir.ir.traversal import operations_named
+from relax_mlir.schedules.gpu.affine_index import (
     STORES,
-    Sum,
+    AffineSum,
     access_at,
-    emit_sum,
-    key_of,
-    range_of,
-    range_of_counter,
-    span,
-    sum_of,
+    accessed_range,
+    affine_sum_of,
+    argument_range,
+    emit_affine_sum,
+    structural_key,
+    value_range,
 )
-from relax_mlir.traversal import named
 from tests.analysis.expressions import Tree, points
 from tests.analysis.index_programs import (
     compute,
@@ -59,12 +59,12 @@ def loops(text: str = _LOOPS) -> str:
     return "%c0 = arith.constant 0 : index\n" + text
 
 
-def at(total: Sum, values: dict[ir.Value, int]) -> int:
+def at(total: AffineSum, values: dict[ir.Value, int]) -> int:
     return total.constant + sum(f * values[v] for v, f in total.terms.items())
 
 
 def is_sum(tree: Tree) -> bool:
-    """Whether it is a sum of multiples of the variables, as written."""
+    """Whether it is a sum of multiples of the variables, syntactically."""
     if not isinstance(tree, tuple):
         return True
     name, *operands = tree
@@ -84,14 +84,14 @@ def test_sums_and_their_ranges(listed: list[Tree]) -> None:
             numbers = values_at(tree, _POINTS)
             if numbers is None:
                 continue
-            total = sum_of(value)
+            total = affine_sum_of(value)
             assert all(total.terms.values())
             if is_sum(tree):
                 assert set(total.terms) <= {i, j}, tree
             if set(total.terms) <= {i, j}:
                 made = [at(total, {i: p["i"], j: p["j"]}) for p in _POINTS]
                 assert made == numbers, tree
-            known = span([total], [1])
+            known = accessed_range([total], [1])
             if known is None:
                 assert not is_sum(tree), tree
                 continue
@@ -115,7 +115,7 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
             ends = (min(numbers), max(numbers))
             is_known = ends == (numbers[0], numbers[-1]) or "rem" not in name
             assert isinstance(tree, tuple)
-            assert range_of(value) == (
+            assert value_range(value) == (
                 ends if is_known else (0, compute(tree[2], {}) - 1)
             )
 
@@ -136,11 +136,11 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
 )
 def test_other_ranges_are_not_known(tree: Tree) -> None:
     with used_values(program([tree], ["n"], loops())) as (value,):
-        assert range_of(value) is None
-        assert span([sum_of(value), Sum({}, 3)], [1, 1]) is None
+        assert value_range(value) is None
+        assert accessed_range([affine_sum_of(value), AffineSum({}, 3)], [1, 1]) is None
 
 
-def test_sums_that_are_terms() -> None:
+def test_sums_of_a_single_term() -> None:
     listed: list[Tree] = [
         ("arith.muli", "i", "j"),
         ("arith.minsi", "i", "j"),
@@ -151,26 +151,29 @@ def test_sums_that_are_terms() -> None:
         ("arith.muli", 2, 3),
     ]
     with used_values(program(["i", *listed], [], loops())) as (i, a, b, *found):
-        assert [sum_of(a), sum_of(b)] == [Sum({a: 1}), Sum({b: 1})]
-        assert list(map(sum_of, found)) == [
-            Sum({}),
-            Sum({i: 3}, 3),
-            Sum({i: -3}, 3),
-            Sum({}),
-            Sum({}, 6),
+        assert [affine_sum_of(a), affine_sum_of(b)] == [
+            AffineSum({a: 1}),
+            AffineSum({b: 1}),
+        ]
+        assert list(map(affine_sum_of, found)) == [
+            AffineSum({}),
+            AffineSum({i: 3}, 3),
+            AffineSum({i: -3}, 3),
+            AffineSum({}),
+            AffineSum({}, 6),
         ]
 
 
-def test_spans_hold_all_lanes() -> None:
+def test_spans_contain_all_lanes() -> None:
     with used_values(program(["i", "j"], [], loops())) as (i, j):
-        first, second = Sum({i: 4, j: -1}, 10), Sum({j: 2})
+        first, second = AffineSum({i: 4, j: -1}, 10), AffineSum({j: 2})
         everywhere = [
             {*range(a, a + 4), *range(b, b + 2)}
             for p in _POINTS
             for a, b in [(4 * p["i"] - p["j"] + 10, 2 * p["j"])]
         ]
         touched = set().union(*everywhere)
-        low, size = span([first, second], [4, 2]) or (None, None)
+        low, size = accessed_range([first, second], [4, 2]) or (None, None)
         assert (low, size) == (min(touched), max(touched) + 1 - min(touched))
 
 
@@ -178,14 +181,14 @@ def test_sums_are_computed_where_they_are_needed() -> None:
     with used_values(program(["i", "j"], [], loops())) as (i, j):
         use = next(iter(j.uses)).owner
         with ir.InsertionPoint(use):
-            emitted = emit_sum(Sum({i: 4, j: -1}, 10))
-            assert emit_sum(Sum({}, 7)) == 7
-            assert emit_sum(Sum({i: 1})) == i
+            emitted = emit_affine_sum(AffineSum({i: 4, j: -1}, 10))
+            assert emit_affine_sum(AffineSum({}, 7)) == 7
+            assert emit_affine_sum(AffineSum({i: 1})) == i
         assert isinstance(emitted, ir.Value)
-        assert sum_of(emitted) == Sum({i: 4, j: -1}, 10)
+        assert affine_sum_of(emitted) == AffineSum({i: 4, j: -1}, 10)
 
 
-def test_computed_alike() -> None:
+def test_equal_computations() -> None:
     listed: list[Tree] = [
         ("arith.addi", "i", 3),
         ("arith.addi", "i", 3),
@@ -199,7 +202,7 @@ def test_computed_alike() -> None:
         "i",
     ]
     with used_values(program(listed, [], loops())) as found:
-        keys = list(map(key_of, found))
+        keys = list(map(structural_key, found))
         assert [keys.index(key) for key in keys] == [0, 0, 2, 3, 4, 5, 6, 6, 8, 8]
         assert keys[8] == found[8]
 
@@ -220,8 +223,10 @@ func.func @f(%x: memref<8x64xf32>, %n: index) {
 
 def test_accesses() -> None:
     with used_values(_OPERATIONS) as (r, s):
-        assert key_of(r) != key_of(s)  # what reads may read another number
-        assert range_of(r) is None
+        assert structural_key(r) != structural_key(
+            s
+        )  # what reads may read another number
+        assert value_range(r) is None
         function = r.owner.parent
         assert function is not None
         argument = function.regions[0].blocks[0].arguments[1]
@@ -231,10 +236,13 @@ def test_accesses() -> None:
             ("vector.store", STORES["vector.store"], 4),
             ("memref.store", STORES["memref.store"], 1),
         ]:
-            (operation,) = named(function, name)
+            (operation,) = operations_named(function, name)
             access = access_at(operation, place)
             assert (access.first, access.lanes) == (place + 1, lanes)
-            assert access.sums == (Sum({argument: 1}), Sum({argument: 1}))
+            assert access.indices == (
+                AffineSum({argument: 1}),
+                AffineSum({argument: 1}),
+            )
             assert access.operation == operation
 
 
@@ -263,13 +271,13 @@ func.func @f(%n: index) {
 """
 
 
-def test_numbers_of_blocks_and_threads_and_loops() -> None:
+def test_indices_of_blocks_threads_and_loops() -> None:
     with used_values(_LAUNCH) as found:
-        assert list(map(range_of_counter, found)) == [
+        assert list(map(argument_range, found)) == [
             *((0, 2), None, (0, 0)),
             *((0, 4), (0, 0), None),
-            *(None, None),  # how many there are
-            (5, 5),  # a loop that does nothing
+            *(None, None),  # the dimension
+            (5, 5),  # a loop without iterations
             *(None, None, None),
         ]
-        assert range_of(found[0]) == (0, 2)
+        assert value_range(found[0]) == (0, 2)

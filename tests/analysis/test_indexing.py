@@ -1,4 +1,4 @@
-"""Forms of indices against the numbers that the index arithmetic computes."""
+"""Index forms against the values of the index arithmetic."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.context import new_context
-from relax_mlir.dialects import shapes
-from relax_mlir.dialects.symbols import parse
-from relax_mlir.indexing import (
+from relax_mlir.analysis.index_maps import (
     SIZE_ARITHMETIC,
-    Linear,
-    Part,
-    Shifted,
+    AffineForm,
+    OffsetIndex,
+    TiledIndex,
+    affine_form,
     buffer_sizes,
     constant_of,
-    dims_in,
-    form_in,
+    index_form,
     is_size_arithmetic,
-    linear_in,
-    shifted_in,
+    offset_index,
+    size_expressions,
 )
-from relax_mlir.traversal import named
+from relax_mlir.dialects import shapes
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.traversal import operations_named
+from relax_mlir.symbolic.symbols import parse
 from tests.analysis.expressions import Tree, points
 from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
 
@@ -42,25 +42,25 @@ trees: st.SearchStrategy[Tree] = st.recursive(
 
 @contextmanager
 def values(listed: list[Tree]) -> Iterator[tuple[list[ir.Value], dict[ir.Value, int]]]:
-    """The values that trees are, and the numbers of the axes that they are made of."""
+    """The values of trees, and the numbers of their axes."""
     with used_values(program([*_AXES, *listed], [*_AXES, "n"])) as found:
         axes = {value: number for number, value in enumerate(found[:3])}
         yield found[3:], axes
 
 
-def at(form: Linear, point: dict[str, int]) -> int:
+def at(form: AffineForm, point: dict[str, int]) -> int:
     return form.constant + sum(
         factor * point[_AXES[axis]] for axis, factor in form.coefficients.items()
     )
 
 
 def is_linear(tree: Tree) -> bool:
-    """Whether it is a linear form as written: no quotient, one factor a constant."""
+    """Whether it is affine syntactically: no quotient, one operand of each product a constant."""
     return _degree(tree) is not None
 
 
 def _degree(tree: Tree) -> bool | None:
-    """Whether axes are left in a form; None if it is not linear."""
+    """Whether a form depends on axes; None if it is not affine."""
     if not isinstance(tree, tuple):
         return isinstance(tree, str)
     name, *operands = tree
@@ -78,10 +78,10 @@ def _is_constant(tree: Tree) -> bool:
 
 @settings(max_examples=25)
 @given(st.lists(trees, min_size=4, max_size=4))
-def test_linear_forms_have_the_same_values(listed: list[Tree]) -> None:
+def test_affine_forms_have_the_same_values(listed: list[Tree]) -> None:
     with values(listed) as (found, axes):
         for tree, value in zip(listed, found, strict=True):
-            form = linear_in(value, axes)
+            form = affine_form(value, axes)
             assert (form is not None) is is_linear(tree), tree
             if form is not None:
                 assert all(form.coefficients.values())
@@ -89,15 +89,15 @@ def test_linear_forms_have_the_same_values(listed: list[Tree]) -> None:
                     assert at(form, point) == compute(tree, point), (tree, point)
 
 
-def test_other_values_are_no_linear_forms() -> None:
+def test_other_values_are_no_affine_forms() -> None:
     with values(["n", ("arith.addi", "n", "i"), ("arith.minsi", "i", "j")]) as (
         v,
         axes,
     ):
-        assert [linear_in(value, axes) for value in v] == [None, None, None]
+        assert [affine_form(value, axes) for value in v] == [None, None, None]
 
 
-def test_parts_of_axes() -> None:
+def test_tiled_indices() -> None:
     listed: list[Tree] = [
         ("arith.divui", "j", 4),
         ("arith.remui", "j", 4),
@@ -109,25 +109,25 @@ def test_parts_of_axes() -> None:
         ("arith.addi", "i", 2),
     ]
     with values(listed) as (found, axes):
-        assert [form_in(value, axes) for value in found] == [
-            Part(1, 4, is_inner=False),
-            Part(1, 4, is_inner=True),
-            Part(1, 1, is_inner=True),
+        assert [index_form(value, axes) for value in found] == [
+            TiledIndex(1, 4, is_inner=False),
+            TiledIndex(1, 4, is_inner=True),
+            TiledIndex(1, 1, is_inner=True),
             *(None, None, None, None),
-            Linear({0: 1}, 2),
+            AffineForm({0: 1}, 2),
         ]
         (argument,) = (value for value in axes if axes[value] == 0)
-        assert form_in(argument, axes) == Linear({0: 1})
+        assert index_form(argument, axes) == AffineForm({0: 1})
 
 
-def test_parts_have_an_axis_but_no_factor() -> None:
-    part = Part(2, 4, is_inner=True)
+def test_tiled_indices_have_an_axis_but_no_coefficient() -> None:
+    part = TiledIndex(2, 4, is_inner=True)
     assert part.coefficients == {2: 0}
     assert part.constant == 0
     assert part.single_axis is None
 
 
-def test_linear_forms_shifted_by_a_size() -> None:
+def test_affine_forms_offset_by_a_size() -> None:
     listed: list[Tree] = [
         "n",
         ("arith.addi", ("arith.addi", "i", 3), "n"),
@@ -140,13 +140,13 @@ def test_linear_forms_shifted_by_a_size() -> None:
     ]
     with values(listed) as (found, axes):
         size = found[0]
-        assert [shifted_in(value, axes, [size]) for value in found] == [
-            Shifted(Linear({}), size),
-            Shifted(Linear({0: 1}, 3), size),
-            Shifted(Linear({1: 2}), size),
+        assert [offset_index(value, axes, [size]) for value in found] == [
+            OffsetIndex(AffineForm({}), size),
+            OffsetIndex(AffineForm({0: 1}, 3), size),
+            OffsetIndex(AffineForm({1: 2}), size),
             *(None,) * 5,
         ]
-        shifted = Shifted(Linear({0: 1}, 3), size)
+        shifted = OffsetIndex(AffineForm({0: 1}, 3), size)
         assert (shifted.coefficients, shifted.constant) == ({0: 1}, 3)
         assert shifted.single_axis is None
 
@@ -156,7 +156,9 @@ _FACTORS = range(-2, 3)
 
 def test_sums_of_forms_are_sums_of_values() -> None:
     forms = [
-        Linear({axis: factor for axis, factor in enumerate(factors) if factor}, more)
+        AffineForm(
+            {axis: factor for axis, factor in enumerate(factors) if factor}, more
+        )
         for *factors, more in itertools.product(range(-1, 2), _FACTORS, range(2))
     ]
     point = {"i": 5, "j": 7, "k": 0}
@@ -166,21 +168,21 @@ def test_sums_of_forms_are_sums_of_values() -> None:
         assert all(total.coefficients.values())
     for a, b in itertools.product(forms, forms):
         assert at(a.plus(b), point) == at(a, point) + at(b, point)
-    assert forms[3].scaled(3) == Linear({}).plus(forms[3], 3)
+    assert forms[3].scaled(3) == AffineForm({}).plus(forms[3], 3)
 
 
 @pytest.mark.parametrize(
     ("form", "axis"),
     [
-        (Linear({2: 1}), 2),
-        (Linear({2: 1}, 1), None),
-        (Linear({2: 2}), None),
-        (Linear({0: 1, 2: 1}), None),
-        (Linear({}), None),
-        (Linear({}, 2), None),
+        (AffineForm({2: 1}), 2),
+        (AffineForm({2: 1}, 1), None),
+        (AffineForm({2: 2}), None),
+        (AffineForm({0: 1, 2: 1}), None),
+        (AffineForm({}), None),
+        (AffineForm({}, 2), None),
     ],
 )
-def test_single_axes(form: Linear, axis: int | None) -> None:
+def test_single_axes(form: AffineForm, axis: int | None) -> None:
     assert form.single_axis == axis
 
 
@@ -246,7 +248,7 @@ def sizes_program() -> Iterator[ir.OpView]:
 
 def test_sizes_of_computed_values() -> None:
     with sizes_program() as function:
-        found = dims_in(function)  # pyright: ignore[reportArgumentType]
+        found = size_expressions(function)  # pyright: ignore[reportArgumentType]
         texts = [str(dim) for dim in found.values()]
 
         assert texts == ["s0", "s1", "2", "2*s0", "2*s0", "s1*s1"]
@@ -254,9 +256,7 @@ def test_sizes_of_computed_values() -> None:
 
 @pytest.mark.parametrize("name", ARITHMETIC)
 @pytest.mark.parametrize("start", ["arith.addi", "arith.subi"])
-def test_sizes_of_negative_numbers_are_what_operations_give(
-    name: str, start: str
-) -> None:
+def test_operations_on_negative_numbers(name: str, start: str) -> None:
     text = f"""func.func @f(%n: index {{tir.symbol = "n"}}) {{
       %two = arith.constant 2 : index
       %three = arith.constant 3 : index
@@ -269,7 +269,7 @@ def test_sizes_of_negative_numbers_are_what_operations_give(
         (function,) = module.body.operations
         block = function.regions[0].blocks[0]
         *_, result = (o.results[0] for o in list(block.operations)[:-1])
-        size = dims_in(function).get(result)  # pyright: ignore[reportArgumentType]
+        size = size_expressions(function).get(result)  # pyright: ignore[reportArgumentType]
 
     is_unsigned, is_negative = name.endswith("ui"), start == "arith.subi"
     rounds_to_0 = name in ("arith.divsi", "arith.remsi")
@@ -285,7 +285,7 @@ def test_programs_without_sizes() -> None:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse("func.func @f() { return }")
         (function,) = module.body.operations
-        assert dims_in(function) == {}  # pyright: ignore[reportArgumentType]
+        assert size_expressions(function) == {}  # pyright: ignore[reportArgumentType]
 
 
 def test_sizes_of_buffers() -> None:
@@ -295,11 +295,11 @@ def test_sizes_of_buffers() -> None:
         (_, doubled, _, _, late, *_) = (
             op.results[0] for op in block.operations if len(op.operation.results)
         )
-        allocated, empty = named(function, "memref.alloc")
-        (local,) = named(function, "memref.alloca")
-        (cast,) = named(function, "memref.cast")
+        allocated, empty = operations_named(function, "memref.alloc")
+        (local,) = operations_named(function, "memref.alloca")
+        (cast,) = operations_named(function, "memref.cast")
 
-        # What is computed behind the first other operation is not known at the beginning.
+        # Values computed after the first other operation are not available at the top.
         assert buffer_sizes(x) == [n, 3, doubled, None]
         assert buffer_sizes(p) == [4]
         assert buffer_sizes(allocated.results[0]) == [late, 5, n]

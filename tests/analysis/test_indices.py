@@ -1,4 +1,4 @@
-"""Index arithmetic as expressions, and back, against the numbers that it computes."""
+"""Index arithmetic as expressions and back, against its values."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,11 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.context import new_context
-from relax_mlir.dialects.dims import Dim, floordiv, mod
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.tir.schedule.indices import Call, Indices, mentions, summands
-from relax_mlir.traversal import walk
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.traversal import walk
+from relax_mlir.symbolic.dims import Dim, floordiv, mod
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.tir.schedule.indices import (
+    Call,
+    IndexSymbols,
+    contains_symbol,
+    summands,
+)
 from tests.analysis.expressions import Tree, build, calls, points, sums
 from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
 from tests.analysis.kernels import number
@@ -36,17 +41,17 @@ _operations: st.SearchStrategy[Tree] = st.recursive(
 @contextmanager
 def read(
     listed: list[Tree],
-) -> Iterator[tuple[Indices, list[ir.Value], list[ir.Value]]]:
-    """The values that trees are, and the sizes that they are made of."""
+) -> Iterator[tuple[IndexSymbols, list[ir.Value], list[ir.Value]]]:
+    """The values of trees, and their sizes."""
     with used_values(program([*_NAMES, *listed], _NAMES)) as found:
-        indices = Indices()
+        indices = IndexSymbols()
         for name, value in zip(_NAMES, found[:3], strict=True):
-            indices.refer(name, value)
+            indices.bind(name, value)
         yield indices, found[3:], found[:3]
 
 
 def is_defined(tree: Tree, point: dict[str, int]) -> bool:
-    """Whether unsigned operations meet no negative number."""
+    """Whether no unsigned operation has a negative operand."""
     if not isinstance(tree, tuple):
         return True
     name, *operands = tree
@@ -57,7 +62,7 @@ def is_defined(tree: Tree, point: dict[str, int]) -> bool:
 
 @settings(max_examples=20)
 @given(st.lists(_operations, min_size=6, max_size=6))
-def test_expressions_are_what_operations_compute(listed: list[Tree]) -> None:
+def test_operations_are_read_as_expressions(listed: list[Tree]) -> None:
     with read(listed) as (indices, found, _):
         for tree, value in zip(listed, found, strict=True):
             dim = indices.of(value)
@@ -75,7 +80,7 @@ _trees = st.recursive(
 
 @settings(max_examples=30)
 @given(st.lists(_trees, min_size=6, max_size=6))
-def test_operations_compute_what_expressions_are(listed: list[Tree]) -> None:
+def test_expressions_are_emitted_as_operations(listed: list[Tree]) -> None:
     with read([]) as (indices, _, sizes):
         use = next(iter(sizes[0].uses)).owner
         for tree in listed:
@@ -89,7 +94,7 @@ def test_operations_compute_what_expressions_are(listed: list[Tree]) -> None:
 
 @settings(max_examples=60)
 @given(_trees)
-def test_summands_add_up(tree: Tree) -> None:
+def test_addends_sum_to_the_expression(tree: Tree) -> None:
     dim = build(tree)
     found = summands(dim)
     for point in _POINTS:
@@ -149,13 +154,13 @@ def _factors(part: object, point: dict[str, int]) -> int:
             "constant muli constant addi constant floordivsi constant addi",
         ),
         ("min(n, m)*k", "minsi muli"),
-        # What is mirrored: counted backwards.
+        # Reversed indices.
         ("(7 - n)%4", "constant muli constant addi constant remui"),
         ("n//m", "constant maxsi floordivsi"),
         ("n%m", "constant maxsi floordivsi muli subi"),
     ],
 )
-def test_expressions_are_written_shortly(text: str, expected: str) -> None:
+def test_expressions_are_emitted_concisely(text: str, expected: str) -> None:
     with read([]) as (indices, _, sizes):
         use = next(iter(sizes[0].uses)).owner
         before = len(list(walk(use.operation.block)))
@@ -172,7 +177,7 @@ def test_expressions_are_written_shortly(text: str, expected: str) -> None:
             assert number(value, known) == evaluate(parse(text), point)
 
 
-def test_divisors_of_open_sizes_are_read_without_their_guard() -> None:
+def test_symbolic_divisors_are_read_without_their_guard() -> None:
     guarded: Tree = ("arith.maxsi", "m", 1)
     listed: list[Tree] = [
         ("arith.floordivsi", "n", guarded),
@@ -242,7 +247,7 @@ def test_names_of_values() -> None:
         module = ir.Module.parse(_PROGRAM)
         (use,) = (o for o in walk(module.operation) if o.operation.name == "test.use")
         i, j, s, a, n, m = use.operation.operands
-        indices = Indices()
+        indices = IndexSymbols()
         names = [indices.symbol(value) for value in (j, i, s, n, m)]
 
         assert names == [indices.symbol(value) for value in (j, i, s, n, m)]
@@ -253,13 +258,13 @@ def test_names_of_values() -> None:
         inner, outer, shifted, _, argument = names
         assert argument < outer < min(inner, shifted)
         assert indices.of(a) == parse(inner) + parse(shifted)
-        assert mentions(indices.of(a), [inner])
-        assert not mentions(indices.of(a), [outer])
+        assert contains_symbol(indices.of(a), [inner])
+        assert not contains_symbol(indices.of(a), [outer])
 
-        other = Indices()
+        other = IndexSymbols()
         (function,) = module.body.operations
-        other.add_sizes(function.operation)
+        other.add_size_symbols(function.operation)
         assert set(other.values.values()) == {n, m}
         assert other.values["n"] == n
-        other.refer("z", i)
+        other.bind("z", i)
         assert (other.symbol(i), other.values["z"]) == ("z", i)

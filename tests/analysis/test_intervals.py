@@ -1,29 +1,29 @@
-"""Arithmetic of intervals against all values of small ones."""
+"""Interval arithmetic against all values of small intervals."""
 
 import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from relax_mlir.dialects import intervals
-from relax_mlir.dialects.intervals import Range
+from relax_mlir.symbolic import intervals
+from relax_mlir.symbolic.intervals import Range
 
 _SMALL = range(-3, 5)
 _INTERVALS = [(low, high) for low in _SMALL for high in _SMALL if low <= high]
 _DIVISORS = [
     (low, high) for low, high in _INTERVALS if low * high >= 0 and (low or high)
 ]
-_FAR = 50  # stands for values without bound
+_FAR = 50  # stands for unbounded values
 
 
 def values_of(bounds: Range) -> range:
-    """The values in an interval, as far as they matter."""
+    """The relevant values in an interval."""
     low, high = bounds
     return range(-_FAR if low is None else low, (_FAR if high is None else high) + 1)
 
 
 def opened(bounds: tuple[int, int]) -> Iterator[Range]:
-    """An interval, and those without its ends."""
+    """An interval, and those without its bounds."""
     low, high = bounds
     yield from [(low, high), (None, high), (low, None), (None, None)]
 
@@ -79,7 +79,7 @@ def test_quotients_without_bounds_are_bounded_where_all_values_are() -> None:
             assert intervals.floordiv(mirrored(x), mirrored(y)) == expected, (x, y)
 
 
-def test_quotients_by_what_may_have_either_sign_or_is_0_are_unknown() -> None:
+def test_quotients_by_divisors_of_unknown_sign_or_0_are_unbounded() -> None:
     for divisor in [(-1, 5), (None, 5), (None, None), (0, 0)]:
         assert intervals.floordiv((1, 2), divisor) == (None, None)
 
@@ -99,12 +99,12 @@ def test_products_of_large_numbers_are_exact() -> None:
 
 
 def test_best_of_several_bounds() -> None:
-    assert intervals.greatest([3, None, 5, 4]) == 5
-    assert intervals.least([3, None, 5]) == 3
-    assert intervals.greatest([None]) is None
-    assert intervals.least([]) is None
-    assert intervals.least_of_all([4, 3, 5]) == 3
-    assert intervals.least_of_all([4, None, 3]) is None
+    assert intervals.tightest_lower([3, None, 5, 4]) == 5
+    assert intervals.tightest_upper([3, None, 5]) == 3
+    assert intervals.tightest_lower([None]) is None
+    assert intervals.tightest_upper([]) is None
+    assert intervals.lower_of_all([4, 3, 5]) == 3
+    assert intervals.lower_of_all([4, None, 3]) is None
 
 
 def _without_far(values: list[int], far: int = _FAR) -> Range:

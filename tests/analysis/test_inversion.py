@@ -1,4 +1,4 @@
-"""Inverses of maps of indices against all indices."""
+"""Inverses of index maps against all indices."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dims import Dim, symbol
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.tir.schedule.inversion import Excess, Inverse, invert, place
+from relax_mlir.symbolic.dims import Dim, symbol
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.tir.schedule.inversion import (
+    Inverse,
+    PaddingRegion,
+    final_symbol,
+    invert,
+)
 from tests.analysis.expressions import points
 
 
@@ -17,7 +22,7 @@ def inverse(texts: Sequence[str], extents: Mapping[str, int]) -> Inverse | None:
     return invert([parse(text) for text in texts], extents)
 
 
-def is_padding(one: Excess, point: Mapping[str, int]) -> bool:
+def is_padding(one: PaddingRegion, point: Mapping[str, int]) -> bool:
     if evaluate(one.upper, point) != evaluate(one.top, point):
         return False
     lower, bound = evaluate(one.lower, point), evaluate(one.bound, point)
@@ -27,14 +32,14 @@ def is_padding(one: Excess, point: Mapping[str, int]) -> bool:
 
 
 def check(texts: Sequence[str], extents: Mapping[str, int], found: Inverse) -> None:
-    """It undoes the map, and says where nothing is mapped to."""
+    """The inverse undoes the map, and its predicate marks indices that nothing maps to."""
     final: list[Dim] = [parse(text) for text in texts]
     image: dict[tuple[int, ...], dict[str, int]] = {}
     for old in points({name: (0, extent - 1) for name, extent in extents.items()}):
         image[tuple(evaluate(dim, old) for dim in final)] = old
     shape = [max(values) + 1 for values in zip(*image, strict=True)]
     for new in product(*map(range, shape)):
-        named = {place(number): value for number, value in enumerate(new)}
+        named = {final_symbol(number): value for number, value in enumerate(new)}
         if new in image:
             values = {n: evaluate(dim, named) for n, dim in found.values.items()}
             assert values == image[new], (texts, extents, new)
@@ -48,7 +53,7 @@ _starts = st.sampled_from([0, 0, 1, 3])
 
 @st.composite
 def _maps(draw: st.DrawFn) -> tuple[list[str], dict[str, int]]:
-    """Indices split, fused, started elsewhere and put together in any order."""
+    """Indices split, fused, offset and combined in any order."""
     extents = {
         name: draw(st.sampled_from([1, 2, 3, 4, 6, 7, 10])) for name in ("i", "j")
     }
@@ -135,9 +140,9 @@ def test_maps_without_an_inverse(texts: list[str], extents: dict[str, int]) -> N
     assert inverse(texts, extents) is None
 
 
-def test_open_sizes() -> None:
+def test_symbolic_sizes() -> None:
     n = parse("n")
     found = invert([parse("i//4"), parse("i%4")], {"i": 4 * n})
     assert found is not None
     assert not found.padding
-    assert found.values == {"i": 4 * symbol(place(0)) + symbol(place(1))}
+    assert found.values == {"i": 4 * symbol(final_symbol(0)) + symbol(final_symbol(1))}

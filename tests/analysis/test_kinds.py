@@ -1,4 +1,4 @@
-"""Kinds of tensor programs, by what their blocks read and write."""
+"""Op pattern kinds of tensor programs, by the accesses of their blocks."""
 
 import itertools
 import math
@@ -9,23 +9,23 @@ import pytest
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.context import new_context
-from relax_mlir.kinds import (
-    Kind,
+from relax_mlir.analysis.op_pattern import (
+    OpPatternKind,
     contraction_of,
     contraction_operations,
-    ends_in_map,
-    kind_of,
-    product_of,
-    writes_in_parts,
+    contraction_sizes,
+    ends_elementwise,
+    op_pattern_of,
+    stores_piecewise,
 )
+from relax_mlir.ir.context import new_context
 
 _AXES = "ijkl"
 _TYPES = {"x": "4x5x6xf32", "y": "4x5x6xf32", "z": "4x5x6xf32", "o": "4x5x6xf32"}
 
 
 def block(body: str, kinds: str, extents: Sequence[int], *, start: str = "") -> str:
-    """A block with one axis a letter, called %i, %j, ..."""
+    """A block with an axis per letter, called %i, %j, ..."""
     axes = ", ".join(f"%{_AXES[n]}: index" for n in range(len(kinds)))
     begin = f"{{\n^bb0({axes}):\n{start}\ngpu.yield\n}}" if start else "{}"
     return f"""
@@ -88,7 +88,7 @@ WHOLE = (4, 5, 6)
 
 
 def copy(source: str, target: str, indices: str = "ijk", to: str = "ijk") -> str:
-    """A block without reduce axes: ``target[to] = source[indices]``; 0 is a constant."""
+    """A block without reduction axes: ``target[to] = source[indices]``; 0 is a constant."""
     read = [{"0": "c0", "1": "c1"}.get(index, index) for index in indices]
     body = NUMBERS + load(source, *read) + store(f"{source}v", target, *to)
     return block(body, "SSS", WHOLE)
@@ -96,7 +96,7 @@ def copy(source: str, target: str, indices: str = "ijk", to: str = "ijk") -> str
 
 def test_kinds_are_in_the_order_of_fusion() -> None:
     names = "ELEMENTWISE BROADCAST INJECTIVE REDUCTION OUT_FUSABLE OPAQUE"
-    assert {kind.name: kind.value for kind in Kind} == {
+    assert {kind.name: kind.value for kind in OpPatternKind} == {
         name: value for value, name in enumerate(names.split())
     }
 
@@ -104,53 +104,58 @@ def test_kinds_are_in_the_order_of_fusion() -> None:
 @pytest.mark.parametrize(
     ("indices", "kind"),
     [
-        ("ijk", Kind.ELEMENTWISE),
-        ("ij0", Kind.BROADCAST),
-        ("00k", Kind.BROADCAST),
-        ("000", Kind.BROADCAST),
-        ("0i0", Kind.BROADCAST),
-        ("ij1", Kind.INJECTIVE),
-        ("jik", Kind.INJECTIVE),
-        ("iik", Kind.INJECTIVE),
-        ("kji", Kind.INJECTIVE),
-        ("j0i", Kind.INJECTIVE),
+        ("ijk", OpPatternKind.ELEMENTWISE),
+        ("ij0", OpPatternKind.BROADCAST),
+        ("00k", OpPatternKind.BROADCAST),
+        ("000", OpPatternKind.BROADCAST),
+        ("0i0", OpPatternKind.BROADCAST),
+        ("ij1", OpPatternKind.INJECTIVE),
+        ("jik", OpPatternKind.INJECTIVE),
+        ("iik", OpPatternKind.INJECTIVE),
+        ("kji", OpPatternKind.INJECTIVE),
+        ("j0i", OpPatternKind.INJECTIVE),
     ],
 )
-def test_blocks_without_sums_by_how_they_read(indices: str, kind: Kind) -> None:
-    assert kind_of(program(copy("x", "o", indices))) == kind
+def test_blocks_without_reductions_by_access_maps(
+    indices: str, kind: OpPatternKind
+) -> None:
+    assert op_pattern_of(program(copy("x", "o", indices))) == kind
 
 
 @pytest.mark.parametrize(
     ("arithmetic", "kind"),
     [
-        ("%s = arith.addi %i, %c1 : index", Kind.INJECTIVE),
-        ("%s = arith.muli %i, %c1 : index", Kind.ELEMENTWISE),
-        ("%s = arith.remui %i, %c1 : index", Kind.INJECTIVE),
-        ("%s = arith.addi %i, %j : index", Kind.INJECTIVE),
+        ("%s = arith.addi %i, %c1 : index", OpPatternKind.INJECTIVE),
+        ("%s = arith.muli %i, %c1 : index", OpPatternKind.ELEMENTWISE),
+        ("%s = arith.remui %i, %c1 : index", OpPatternKind.INJECTIVE),
+        ("%s = arith.addi %i, %j : index", OpPatternKind.INJECTIVE),
     ],
 )
-def test_reads_at_computed_places(arithmetic: str, kind: Kind) -> None:
+def test_reads_at_computed_indices(arithmetic: str, kind: OpPatternKind) -> None:
     body = NUMBERS + arithmetic + "\n" + load("x", "s", "j", "k")
     assert (
-        kind_of(program(block(body + store("xv", "o", *"ijk"), "SSS", WHOLE))) == kind
+        op_pattern_of(program(block(body + store("xv", "o", *"ijk"), "SSS", WHOLE)))
+        == kind
     )
 
 
-def test_the_worst_read_counts() -> None:
+def test_the_highest_kind_of_all_reads_counts() -> None:
     body = NUMBERS + load("x", *"ijk") + load("y", "j", "i", "k")
     body += "%s = arith.addf %xv, %yv : f32\n" + store("s", "o", *"ijk")
-    assert kind_of(program(block(body, "SSS", WHOLE))) == Kind.INJECTIVE
+    assert op_pattern_of(program(block(body, "SSS", WHOLE))) == OpPatternKind.INJECTIVE
 
 
-def test_chains_take_the_worst_kind() -> None:
+def test_chains_have_the_highest_kind() -> None:
     plain, spread, moved = "ijk", "0jk", "jik"
     for first, second in itertools.product((plain, spread, moved), repeat=2):
         function = program(ALLOCATION, copy("x", "t", first), copy("t", "o", second))
-        kinds = [kind_of(program(copy("x", "o", reads))) for reads in (first, second)]
-        assert kind_of(function) == max(kinds)
+        kinds = [
+            op_pattern_of(program(copy("x", "o", reads))) for reads in (first, second)
+        ]
+        assert op_pattern_of(function) == max(kinds)
 
 
-def test_a_value_of_a_place_is_injective() -> None:
+def test_a_value_of_an_index_is_injective() -> None:
     cast = (
         "%n = arith.index_cast %i : index to i32\n%f = arith.sitofp %n : i32 to f32\n"
     )
@@ -158,44 +163,51 @@ def test_a_value_of_a_place_is_injective() -> None:
     offset = "%n = arith.addi %i, %c0 : index\n"
     body = NUMBERS + offset + load("x", "n", "j", "k") + store("xv", "o", *"ijk")
 
-    assert kind_of(place) == Kind.INJECTIVE
-    assert kind_of(program(block(body, "SSS", WHOLE))) == Kind.ELEMENTWISE
+    assert op_pattern_of(place) == OpPatternKind.INJECTIVE
+    assert (
+        op_pattern_of(program(block(body, "SSS", WHOLE))) == OpPatternKind.ELEMENTWISE
+    )
 
 
-def test_stores_elsewhere_than_at_the_axes_are_injective() -> None:
+def test_stores_at_other_indices_than_the_axes_are_injective() -> None:
     function = program(copy("x", "o", to="jik"))
-    assert kind_of(function) == Kind.INJECTIVE
-    assert kind_of(program(copy("x", "o"), copy("y", "o"))) == Kind.INJECTIVE
+    assert op_pattern_of(function) == OpPatternKind.INJECTIVE
+    assert (
+        op_pattern_of(program(copy("x", "o"), copy("y", "o")))
+        == OpPatternKind.INJECTIVE
+    )
     moved = program(ALLOCATION, copy("x", "t", to="jik"), copy("t", "o"))
-    assert kind_of(moved) == Kind.INJECTIVE
+    assert op_pattern_of(moved) == OpPatternKind.INJECTIVE
 
 
-def test_stores_that_are_not_plain_are_opaque() -> None:
+def test_conditional_or_non_affine_stores_are_opaque() -> None:
     product = NUMBERS + "%s = arith.muli %i, %j : index\n" + load("x", *"ijk")
     twice = load("x", *"ijk") + 2 * store("xv", "o", *"ijk")
     scattered = product + store("xv", "o", "s", "j", "k")
-    assert kind_of(program(block(scattered, "SSS", WHOLE))) == Kind.OPAQUE
-    assert kind_of(program(block(twice, "SSS", WHOLE))) == Kind.OPAQUE
+    assert (
+        op_pattern_of(program(block(scattered, "SSS", WHOLE))) == OpPatternKind.OPAQUE
+    )
+    assert op_pattern_of(program(block(twice, "SSS", WHOLE))) == OpPatternKind.OPAQUE
 
 
 def test_other_statements_and_several_results_are_opaque() -> None:
     loop = """%a = arith.constant 0 : index
       %b = arith.constant 1 : index
       scf.for %n = %a to %b step %b { }"""
-    assert kind_of(program(loop, copy("x", "o"))) == Kind.OPAQUE
-    assert kind_of(program("%a = arith.constant 0 : index", copy("x", "o"))) == (
-        Kind.ELEMENTWISE
+    assert op_pattern_of(program(loop, copy("x", "o"))) == OpPatternKind.OPAQUE
+    assert op_pattern_of(program("%a = arith.constant 0 : index", copy("x", "o"))) == (
+        OpPatternKind.ELEMENTWISE
     )
-    assert kind_of(program(copy("x", "o"), outputs=2)) == Kind.OPAQUE
-    assert kind_of(program()) == Kind.OPAQUE
+    assert op_pattern_of(program(copy("x", "o"), outputs=2)) == OpPatternKind.OPAQUE
+    assert op_pattern_of(program()) == OpPatternKind.OPAQUE
 
 
-# Sums.
+# Reductions.
 
 _ZERO = "%zero = arith.constant 0.0 : f32\n" + store("zero", "o", *"ijk")
 
 
-def total(
+def reduction(
     value: str,
     reads: str,
     *,
@@ -204,7 +216,7 @@ def total(
     out: str = "o",
     at: str = "ijk",
 ) -> str:
-    """A block that sums ``value`` of what it reads."""
+    """A block that sums ``value`` of its loads."""
     body = f"{NUMBERS}{reads}{value}\n" + load(out, *at, to="acc")
     body += "%s = arith.addf %accv, %v : f32\n" + store("s", out, *at)
     start = "%zero = arith.constant 0.0 : f32\n" + store("zero", out, *at)
@@ -213,108 +225,130 @@ def total(
 
 _PLAIN = "%v = arith.negf %xv : f32"
 _TIMES = "%v = arith.mulf %xv, %yv : f32"
-_SUM = total(_PLAIN, load("x", *"ijl"))
-_MATMUL = total(_TIMES, load("x", *"ijl") + load("y", *"ilk"))
+_SUM = reduction(_PLAIN, load("x", *"ijl"))
+_MATMUL = reduction(_TIMES, load("x", *"ijl") + load("y", *"ilk"))
 
 
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [
-        (_SUM, Kind.REDUCTION),
-        (total(_PLAIN, load("x", "c0", "j", "l")), Kind.REDUCTION),
-        (_MATMUL, Kind.OUT_FUSABLE),
-        (total(_TIMES, load("x", *"ijl") + load("x", *"jil", to="y")), Kind.REDUCTION),
+        (_SUM, OpPatternKind.REDUCTION),
+        (reduction(_PLAIN, load("x", "c0", "j", "l")), OpPatternKind.REDUCTION),
+        (_MATMUL, OpPatternKind.OUT_FUSABLE),
         (
-            total(
+            reduction(_TIMES, load("x", *"ijl") + load("x", *"jil", to="y")),
+            OpPatternKind.REDUCTION,
+        ),
+        (
+            reduction(
                 _PLAIN,
                 "%w = arith.addi %k, %l : index\n" + load("x", "i", "j", "w"),
             ),
-            Kind.OUT_FUSABLE,
+            OpPatternKind.OUT_FUSABLE,
         ),
         (
-            total(
+            reduction(
                 _PLAIN,
                 "%w = arith.remui %l, %c1 : index\n" + load("x", "i", "j", "w"),
             ),
-            Kind.OUT_FUSABLE,
+            OpPatternKind.OUT_FUSABLE,
         ),
         (
-            total(
+            reduction(
                 "%v = scf.if %c -> f32 { scf.yield %xv : f32 } else { scf.yield %xv : f32 }",
                 "%c = arith.cmpi slt, %i, %c1 : index\n" + load("x", *"ijl"),
             ),
-            Kind.OUT_FUSABLE,
+            OpPatternKind.OUT_FUSABLE,
         ),
     ],
 )
-def test_sums(statement: str, kind: Kind) -> None:
-    assert kind_of(program(statement)) == kind
+def test_reductions(statement: str, kind: OpPatternKind) -> None:
+    assert op_pattern_of(program(statement)) == kind
 
 
-def test_sums_with_maps_around_them() -> None:
+def test_reductions_with_elementwise_blocks_around_them() -> None:
     before = copy("x", "t")
-    scaled = total(_PLAIN, load("t", *"ijl", to="x"))
-    after = total(_PLAIN, load("x", *"ijl"), out="t")
+    scaled = reduction(_PLAIN, load("t", *"ijl", to="x"))
+    after = reduction(_PLAIN, load("x", *"ijl"), out="t")
 
-    assert kind_of(program(ALLOCATION, before, scaled)) == Kind.OUT_FUSABLE
-    assert kind_of(program(ALLOCATION, after, copy("t", "o"))) == Kind.REDUCTION
-    assert kind_of(program(ALLOCATION, after, copy("t", "o", "ij0"))) == Kind.REDUCTION
-    assert kind_of(program(ALLOCATION, after, copy("t", "o", "jik"))) == Kind.OPAQUE
-    assert kind_of(program(ALLOCATION, after, copy("x", "o"))) == Kind.OPAQUE
+    assert (
+        op_pattern_of(program(ALLOCATION, before, scaled)) == OpPatternKind.OUT_FUSABLE
+    )
+    assert (
+        op_pattern_of(program(ALLOCATION, after, copy("t", "o")))
+        == OpPatternKind.REDUCTION
+    )
+    assert (
+        op_pattern_of(program(ALLOCATION, after, copy("t", "o", "ij0")))
+        == OpPatternKind.REDUCTION
+    )
+    assert (
+        op_pattern_of(program(ALLOCATION, after, copy("t", "o", "jik")))
+        == OpPatternKind.OPAQUE
+    )
+    assert (
+        op_pattern_of(program(ALLOCATION, after, copy("x", "o")))
+        == OpPatternKind.OPAQUE
+    )
     again = copy("t", "y") + copy("x", "o")
-    assert kind_of(program(ALLOCATION, after, again)) == Kind.OPAQUE
-    assert kind_of(program(_SUM, _SUM)) == Kind.OPAQUE
+    assert op_pattern_of(program(ALLOCATION, after, again)) == OpPatternKind.OPAQUE
+    assert op_pattern_of(program(_SUM, _SUM)) == OpPatternKind.OPAQUE
     unplain = "%c = arith.cmpi slt, %i, %c1 : index\nscf.if %c {" + store(
         "xv", "o", *"ijk"
     )
     body = NUMBERS + load("x", *"ijk") + unplain + "}"
-    assert kind_of(program(block(body, "SSSR", (4, 5, 6, 6)))) == Kind.OPAQUE
+    assert (
+        op_pattern_of(program(block(body, "SSSR", (4, 5, 6, 6))))
+        == OpPatternKind.OPAQUE
+    )
 
 
 # Contractions.
 
 
-def test_products_by_the_roles_of_axes() -> None:
+def test_contraction_sizes_by_the_roles_of_axes() -> None:
     extents = {"i": 4, "j": 5, "k": 3, "l": 2}
     for first, second in [("ijl", "ilk"), ("ilj", "kli"), ("jli", "lki")]:
         reads = load("x", *first) + load("y", *second)
-        function = program(total(_TIMES, reads, extents=tuple(extents.values())))
+        function = program(reduction(_TIMES, reads, extents=tuple(extents.values())))
 
-        assert product_of(function) == (4, 5, 3, 2, "f32")
+        assert contraction_sizes(function) == (4, 5, 3, 2, "f32")
         assert contraction_operations(function) == 2 * math.prod(extents.values())
 
 
-def test_axes_of_windows_and_of_one_factor() -> None:
+def test_axes_of_windows_and_of_one_operand() -> None:
     window = "%w = arith.addi %j, %l : index\n"
     reads = window + load("x", "i", "w", "c0") + load("y", "l", "k", "c0")
-    function = program(total(_TIMES, reads, extents=(4, 3, 6, 2)))
+    function = program(reduction(_TIMES, reads, extents=(4, 3, 6, 2)))
 
-    assert product_of(function) == (1, 12, 6, 2, "f32")
+    assert contraction_sizes(function) == (1, 12, 6, 2, "f32")
     divided = "%w = arith.remui %j, %c1 : index\n"
     reads = divided + load("x", "i", "w", "l") + load("y", "l", "k", "c0")
-    assert product_of(program(total(_TIMES, reads, extents=(4, 3, 6, 2)))) == (
+    assert contraction_sizes(
+        program(reduction(_TIMES, reads, extents=(4, 3, 6, 2)))
+    ) == (
         *(1, 4, 18, 2),
         "f32",
     )
 
 
-def test_products_of_nothing_are_products() -> None:
+def test_empty_contractions_are_contractions() -> None:
     reads = load("x", *"ijl") + load("y", *"ilk")
-    function = program(total(_TIMES, reads, extents=(4, 5, 6, 0)))
+    function = program(reduction(_TIMES, reads, extents=(4, 5, 6, 0)))
 
-    assert product_of(function) == (4, 5, 6, 0, "f32")
+    assert contraction_sizes(function) == (4, 5, 6, 0, "f32")
 
 
-def test_sums_that_are_no_contractions_multiply_nothing() -> None:
+def test_other_reductions_are_no_contractions() -> None:
     for statement in (_SUM, copy("x", "o")):
         function = program(statement)
-        assert product_of(function) is None
+        assert contraction_sizes(function) is None
         assert contraction_of(function) is None
         assert contraction_operations(function) == 0
 
 
 @pytest.mark.parametrize("more", ["", _MATMUL])
-def test_contractions_of_open_sizes_are_left_out(more: str) -> None:
+def test_contractions_of_dynamic_sizes_are_left_out(more: str) -> None:
     function = parsed(f"""
       func.func @f(%x: memref<4x5x6xf32>, %y: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
           %n: index {{tir.symbol = "n"}})
@@ -329,8 +363,10 @@ def test_contractions_of_open_sizes_are_left_out(more: str) -> None:
         return
       }}""")
 
-    assert kind_of(function) == (Kind.OPAQUE if more else Kind.OUT_FUSABLE)
-    assert product_of(function) is None
+    assert op_pattern_of(function) == (
+        OpPatternKind.OPAQUE if more else OpPatternKind.OUT_FUSABLE
+    )
+    assert contraction_sizes(function) is None
     assert contraction_operations(function) == 0
 
 
@@ -339,9 +375,9 @@ def test_contractions_with_branches_or_more_reads_are_left_out() -> None:
     condition = "%c = arith.cmpi slt, %i, %c1 : index\n"
     reads = load("x", *"ijl") + load("y", *"ilk")
     empty = "scf.if %c { }\n"
-    guarded = total(_TIMES, condition + reads + empty)
-    third = total(_TIMES, reads + load("x", *"ijk", to="more"))
-    chosen = total("%p = arith.mulf %xv, %yv : f32\n" + branch, condition + reads)
+    guarded = reduction(_TIMES, condition + reads + empty)
+    third = reduction(_TIMES, reads + load("x", *"ijk", to="more"))
+    chosen = reduction("%p = arith.mulf %xv, %yv : f32\n" + branch, condition + reads)
 
     for statement in (guarded, third, chosen):
         assert contraction_of(program(statement)) is None
@@ -366,46 +402,44 @@ def test_contractions_with_branches_or_more_reads_are_left_out() -> None:
         ("%v = arith.divf %xv, %yv : f32", False),
     ],
 )
-def test_contractions_multiply_what_two_buffers_hold(
-    value: str, is_contraction: bool
-) -> None:
-    function = program(total(value, load("x", *"ijl") + load("y", *"ilk")))
+def test_contractions_multiply_two_buffers(value: str, is_contraction: bool) -> None:
+    function = program(reduction(value, load("x", *"ijl") + load("y", *"ilk")))
 
     assert (contraction_operations(function) > 0) is is_contraction
-    assert (kind_of(function) == Kind.OUT_FUSABLE) is is_contraction
+    assert (op_pattern_of(function) == OpPatternKind.OUT_FUSABLE) is is_contraction
 
 
-def test_contractions_add_on_either_side_and_of_integers() -> None:
+def test_accumulators_may_be_on_either_side_and_integers() -> None:
     swapped = _MATMUL.replace("addf %accv, %v", "addf %v, %accv")
     integers = (
         _MATMUL.replace("mulf", "muli").replace("addf", "addi").replace("0.0", "0")
     )
 
-    assert kind_of(program(swapped)) == Kind.OUT_FUSABLE
-    assert product_of(program(integers, element="i32")) == (4, 5, 6, 6, "i32")
+    assert op_pattern_of(program(swapped)) == OpPatternKind.OUT_FUSABLE
+    assert contraction_sizes(program(integers, element="i32")) == (4, 5, 6, 6, "i32")
     greatest = _MATMUL.replace("arith.addf", "arith.maximumf")
-    assert kind_of(program(greatest)) == Kind.REDUCTION
+    assert op_pattern_of(program(greatest)) == OpPatternKind.REDUCTION
 
 
-# What follows sums, and what is written in parts.
+# Elementwise statements after reductions, and piecewise stores.
 
 
-def test_programs_that_end_in_a_map_after_sums() -> None:
-    hidden = total(_PLAIN, load("x", *"ijl"), out="t")
+def test_programs_that_end_elementwise_after_reductions() -> None:
+    hidden = reduction(_PLAIN, load("x", *"ijl"), out="t")
     last = copy("t", "o")
 
-    assert ends_in_map(program(ALLOCATION, hidden, last))
-    assert not ends_in_map(program(ALLOCATION, hidden, last, outputs=2))
-    assert not ends_in_map(program(ALLOCATION, last, hidden))
-    assert not ends_in_map(program(ALLOCATION, copy("x", "t"), last))
-    assert not ends_in_map(program(ALLOCATION, hidden, copy("t", "o", to="jik")))
-    assert not ends_in_map(program(ALLOCATION, hidden, copy("t", "y")))
-    assert not ends_in_map(program(ALLOCATION, hidden, last, last))
-    assert not ends_in_map(program())
+    assert ends_elementwise(program(ALLOCATION, hidden, last))
+    assert not ends_elementwise(program(ALLOCATION, hidden, last, outputs=2))
+    assert not ends_elementwise(program(ALLOCATION, last, hidden))
+    assert not ends_elementwise(program(ALLOCATION, copy("x", "t"), last))
+    assert not ends_elementwise(program(ALLOCATION, hidden, copy("t", "o", to="jik")))
+    assert not ends_elementwise(program(ALLOCATION, hidden, copy("t", "y")))
+    assert not ends_elementwise(program(ALLOCATION, hidden, last, last))
+    assert not ends_elementwise(program())
     loop = """%a = arith.constant 0 : index
       %b = arith.constant 1 : index
       scf.for %n = %a to %b step %b { }"""
-    assert not ends_in_map(program(ALLOCATION, hidden, loop, last))
+    assert not ends_elementwise(program(ALLOCATION, hidden, loop, last))
 
 
 def test_results_are_the_last_buffer_of_the_arguments() -> None:
@@ -413,18 +447,18 @@ def test_results_are_the_last_buffer_of_the_arguments() -> None:
       func.func @f(%x: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
           %n: index {{tir.symbol = "n"}})
           attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
-        {ALLOCATION} {total(_PLAIN, load("x", *"ijl"), out="t")} {copy("t", "o")}
+        {ALLOCATION} {reduction(_PLAIN, load("x", *"ijl"), out="t")} {copy("t", "o")}
         return
       }}""")
-    assert ends_in_map(function)
+    assert ends_elementwise(function)
 
 
-def test_maps_that_write_in_parts() -> None:
-    assert writes_in_parts(program(copy("x", "o", to="jik")))
-    assert writes_in_parts(program(copy("x", "o"), copy("y", "o")))
-    assert not writes_in_parts(program(copy("x", "o")))
-    assert not writes_in_parts(program(_SUM, copy("x", "o", to="jik")))
+def test_piecewise_stores() -> None:
+    assert stores_piecewise(program(copy("x", "o", to="jik")))
+    assert stores_piecewise(program(copy("x", "o"), copy("y", "o")))
+    assert not stores_piecewise(program(copy("x", "o")))
+    assert not stores_piecewise(program(_SUM, copy("x", "o", to="jik")))
     twice = load("x", *"ijk") + 2 * store("xv", "o", *"ijk")
-    assert not writes_in_parts(program(block(twice, "SSS", WHOLE)))
+    assert not stores_piecewise(program(block(twice, "SSS", WHOLE)))
     mixed = program(copy("y", "o", to="jik"), block(twice, "SSS", WHOLE))
-    assert not writes_in_parts(mixed)
+    assert not stores_piecewise(mixed)

@@ -1,4 +1,4 @@
-"""Multiples of indices against all values of loops."""
+"""Known divisors of indices against all values of loops."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.schedules.multiples import multiple_of
+from relax_mlir.schedules.divisibility import known_divisor
 from tests.analysis.expressions import Tree, points
 from tests.analysis.index_programs import (
     ARITHMETIC,
@@ -16,7 +16,7 @@ from tests.analysis.index_programs import (
     values_at,
 )
 
-# `i` begins at 4 and goes on by 6, `j` begins at 0 and goes on by 8, `k` by 1 from 5.
+# `i` starts at 4 with step 6, `j` at 0 with step 8, `k` at 5 with step 1.
 _LOOPS = """
 %c0 = arith.constant 0 : index
 %c1 = arith.constant 1 : index
@@ -44,7 +44,7 @@ trees: st.SearchStrategy[Tree] = st.recursive(
 
 def multiples(listed: list[Tree], *, loops: str = _LOOPS) -> list[int]:
     with used_values(program(listed, ["n"], loops)) as found:
-        return [multiple_of(value) for value in found]
+        return [known_divisor(value) for value in found]
 
 
 @settings(max_examples=15)
@@ -96,11 +96,11 @@ def test_values_that_loops_carry_are_multiples_of_1() -> None:
       return }"""
     text = "func.func @f(%r8: index) {" + loop
     with used_values(text) as (carried, counter, argument):
-        assert [multiple_of(v) for v in (carried, counter, argument)] == [1, 8, 1]
+        assert [known_divisor(v) for v in (carried, counter, argument)] == [1, 8, 1]
 
 
 def test_numbers_are_multiples_of_their_size() -> None:
-    assert multiple_of(-6) == 6
-    assert multiple_of(0) == 0
+    assert known_divisor(-6) == 6
+    assert known_divisor(0) == 0
     with ir.Context():
-        assert multiple_of(12) == 12
+        assert known_divisor(12) == 12

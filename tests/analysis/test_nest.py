@@ -1,4 +1,4 @@
-"""Statements as kernels hold them, against the elements that their points touch."""
+"""Kernel statements against the elements that their points touch."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.context import new_context
-from relax_mlir.indexing import Linear, Part, Shifted
-from relax_mlir.schedules.emit import op
-from relax_mlir.schedules.nest import (
+from relax_mlir.analysis.index_maps import AffineForm, OffsetIndex, TiledIndex
+from relax_mlir.ir.context import new_context
+from relax_mlir.ir.traversal import operations_named, own_operations
+from relax_mlir.schedules.builder import op
+from relax_mlir.schedules.kernel_view import (
     Access,
     Statement,
-    beyond_sizes,
     collapse_axes,
     point_count,
+    without_size_arithmetic,
 )
-from relax_mlir.traversal import named, own_operations
 from tests.analysis.kernels import buffers, element_of, kernel_in, number, offset_of
 
 _forms = st.builds(
-    lambda factors, more: Linear({a: f for a, f in enumerate(factors) if f}, more),
+    lambda factors, more: AffineForm({a: f for a, f in enumerate(factors) if f}, more),
     st.tuples(*[st.sampled_from([0, 0, 1, 2])] * 3),
     st.integers(0, 1),
 )
@@ -35,7 +35,7 @@ _forms = st.builds(
     st.tuples(*[st.integers(0, 2)] * 3),
 )
 def test_strides_and_indices(
-    forms: list[Linear], shape: tuple[int, ...], point: tuple[int, ...]
+    forms: list[AffineForm], shape: tuple[int, ...], point: tuple[int, ...]
 ) -> None:
     with buffers(f"memref<{shape[0]}x{shape[1]}xf32>", "index") as (x, n):
         access = Access(x, tuple(forms))
@@ -52,7 +52,7 @@ def test_strides_and_indices(
         }
         places = [element_of(form, point, {}) for form in forms]
         assert [number(v, {}) for v in access.indices(point)] == places
-        moved = Access(x, (Shifted(forms[0], n), forms[1]))
+        moved = Access(x, (OffsetIndex(forms[0], n), forms[1]))
         assert [number(v, {n: 5}) for v in moved.indices(point)] == [
             places[0] + 5,
             places[1],
@@ -60,28 +60,35 @@ def test_strides_and_indices(
         assert moved.axes == access.axes
 
 
-def test_strides_that_are_not_constant() -> None:
+def test_dynamic_strides() -> None:
     with buffers("memref<3x5x4xf32>") as (x,):
-        parts = Access(x, (Part(1, 4, False), Linear({0: 1}), Part(1, 4, True)))
+        parts = Access(
+            x, (TiledIndex(1, 4, False), AffineForm({0: 1}), TiledIndex(1, 4, True))
+        )
         assert [parts.stride_of(axis) for axis in (0, 1, 2)] == [4, None, 0]
         assert parts.axes == {0, 1}
         for point in product(range(5), range(12)):
             places = [element_of(form, point, {}) for form in parts.forms]
             assert [number(v, {}) for v in parts.indices(point)] == places
-        # Rows whose length is not known.
+        # Rows of dynamic length.
         open_ = op("memref.cast", ir.Type.parse("memref<3x?x?xf32>"), x)
-        forms = (Linear({0: 1}), Linear({1: 1}), Linear({2: 1}))
+        forms = (AffineForm({0: 1}), AffineForm({1: 1}), AffineForm({2: 1}))
         assert [Access(open_, forms).stride_of(a) for a in range(4)] == [
             *(None, None, 1, 0)
         ]
 
 
-def test_axes_that_alone_tell_an_index() -> None:
+def test_axes_that_alone_are_an_index() -> None:
     with buffers("memref<1x3x4x5xf32>") as (x,):
-        forms = (Linear({0: 1}), Linear({1: 1}), Linear({2: 1}, 1), Linear({3: 2}))
-        assert Access(x, forms).told_axes == [1, None, None]
+        forms = (
+            AffineForm({0: 1}),
+            AffineForm({1: 1}),
+            AffineForm({2: 1}, 1),
+            AffineForm({3: 2}),
+        )
+        assert Access(x, forms).indexed_axes == [1, None, None]
         open_ = op("memref.cast", ir.Type.parse("memref<?x3x4x5xf32>"), x)
-        assert Access(open_, forms).told_axes == [0, 1, None, None]
+        assert Access(open_, forms).indexed_axes == [0, 1, None, None]
 
 
 _AXES = 3
@@ -99,10 +106,10 @@ _WHOLE = [(0, 1, 2), (0, 1), (1, 2), (2, 0), (0, 2, 1), (0,), (1, 1), ()]
     st.sampled_from(["SSS", "SSR", "SRR", "RSS"]),
 )
 def test_collapsed_axes_touch_the_same_elements(
-    extents: tuple[int, ...], indices: list[Sequence[Linear | int]], kinds: str
+    extents: tuple[int, ...], indices: list[Sequence[AffineForm | int]], kinds: str
 ) -> None:
     forms = [
-        [Linear({f: 1}) if isinstance(f, int) else f for f in listed]
+        [AffineForm({f: 1}) if isinstance(f, int) else f for f in listed]
         for listed in indices
     ]
     shapes = [
@@ -133,7 +140,7 @@ def _type(shape: Sequence[int]) -> str:
     return f"memref<{''.join(f'{size}x' for size in shape)}f32>"
 
 
-def _text(listed: Sequence[Linear | int]) -> str:
+def _text(listed: Sequence[AffineForm | int]) -> str:
     return "".join(map(str, listed))
 
 
@@ -155,7 +162,7 @@ def _walk(one: Statement) -> list[tuple[int, ...]]:
     ]
 
 
-def test_open_sizes_collapse_where_a_row_ends() -> None:
+def test_dynamic_sizes_collapse_at_row_ends() -> None:
     text = """
     func.func @f(%x: memref<?x?xf32> {tir.shape = #relax.shape<["n", "m"]>},
                  %n: index {tir.symbol = "n"}, %m: index {tir.symbol = "m"}) {
@@ -167,7 +174,7 @@ def test_open_sizes_collapse_where_a_row_ends() -> None:
         block = function.regions[0].blocks[0]
         x, n, m = block.arguments
         with ir.InsertionPoint(list(block.operations)[-1]):
-            access = Access(x, (Linear({0: 1}), Linear({1: 1})))
+            access = Access(x, (AffineForm({0: 1}), AffineForm({1: 1})))
             one = collapse_axes(statement("SS", (n, m), [access]))
             assert one.extents[0] == 1
             assert number(one.extents[1], {n: 5, m: 7}) == 35
@@ -235,7 +242,7 @@ def kernel(start: str = "0.0", body: str = "") -> str:
 def test_kernels() -> None:
     with kernel_in(kernel()) as found:
         x, w, o, n = found.block.arguments
-        (allocated,) = named(found.function, "memref.alloc")
+        (allocated,) = operations_named(found.function, "memref.alloc")
         t = allocated.results[0]
         total, copy = found.statements
 
@@ -246,11 +253,15 @@ def test_kernels() -> None:
         assert total.inputs == (
             Access(
                 x,
-                (Linear({0: 1}, 1), Shifted(Linear({2: 1}), n), Linear({}, 2)),
+                (
+                    AffineForm({0: 1}, 1),
+                    OffsetIndex(AffineForm({2: 1}), n),
+                    AffineForm({}, 2),
+                ),
             ),
-            Access(w, (Linear({0: 2}, 1), Linear({2: 1}))),
+            Access(w, (AffineForm({0: 2}, 1), AffineForm({2: 1}))),
         )
-        assert total.outputs == (Access(t, (Linear({0: 1}), Linear({1: 1}))),)
+        assert total.outputs == (Access(t, (AffineForm({0: 1}), AffineForm({1: 1}))),)
         assert total.accesses == (*total.inputs, *total.outputs)
         assert total.is_reduction
         assert total.starts_from_zero
@@ -258,8 +269,8 @@ def test_kernels() -> None:
         assert (copy.kinds, copy.extents, copy.start) == ("SS", (4, 6), None)
         assert not copy.is_reduction
         assert not copy.starts_from_zero
-        assert not copy.looks_at_points
-        assert copy.read_within == set()
+        assert not copy.depends_on_indices
+        assert copy.loaded_buffers == set()
         # A point of the view is one of the buffer.
         for i, k in product(range(4), range(6)):
             forms = total.inputs[0].forms
@@ -287,15 +298,15 @@ _LOOKING = {
 
 
 @pytest.mark.parametrize("body", _LOOKING)
-def test_bodies_that_look_at_points(body: str) -> None:
+def test_bodies_that_read_indices(body: str) -> None:
     with kernel_in(kernel(body=body)) as found:
         copy = found.statements[-1]
-        assert copy.looks_at_points
-        assert len(copy.read_within) == _LOOKING[body]
+        assert copy.depends_on_indices
+        assert len(copy.loaded_buffers) == _LOOKING[body]
         assert collapse_axes(copy) == copy
     with kernel_in(kernel(body="%m = arith.addf %a, %b : f32")) as found:
         copy = found.statements[-1]
-        assert not copy.looks_at_points
+        assert not copy.depends_on_indices
         assert collapse_axes(copy).extents == (1, 24)
 
 
@@ -313,14 +324,14 @@ func.func @f(%x: memref<4xf32>, %o: memref<4xf32>) {
 """
 
 
-def test_constants_that_are_stored() -> None:
+def test_stored_constants() -> None:
     stores = {
         "%z = arith.constant 0.0 : f32\n linalg.yield %z : f32": True,
         "linalg.yield %a : f32": False,
         "%z = arith.addf %a, %a : f32\n linalg.yield %z : f32": False,
     }
     for body, is_constant in stores.items():
-        # Of an input that is read, or may be, it is a statement like others.
+        # If the buffer is read, or may be, it is a statement like others.
         with kernel_in(_FILLS.replace("BODY", body)) as found:
             assert len(found.statements) == 1
             assert not found.has_loops
@@ -331,7 +342,7 @@ def test_constants_that_are_stored() -> None:
             .replace("%a: f32, ", "")
         )
         with kernel_in(no_input) as found:
-            # A start value that no reduction takes is a loop that no rule knows.
+            # An initialization without a reduction is a loop that no rule matches.
             assert found.has_loops is is_constant
             assert len(found.statements) == (not is_constant)
 
@@ -380,8 +391,8 @@ def test_sizes_of_axes() -> None:
         (one,) = found.statements
         assert one.extents == (m, n)
         assert one.inputs == (
-            Access(x, (Shifted(Linear({0: 1}), n), Linear({1: 1}))),
-            Access(x, (Linear({}, 2), Linear({1: 1}))),
+            Access(x, (OffsetIndex(AffineForm({0: 1}), n), AffineForm({1: 1}))),
+            Access(x, (AffineForm({}, 2), AffineForm({1: 1}))),
         )
     with kernel_in(
         _SIZES.replace("MAPS", _maps("2 * d0, d1 + 1", "d1", "d0, d1"))
@@ -415,13 +426,13 @@ def test_indices_are_forms() -> None:
         (one,) = found.statements
         assert one.extents == (12, 5)
         assert one.inputs[0].forms == (
-            Part(0, 4, is_inner=False),
-            Linear({1: 1}),
-            Part(0, 4, is_inner=True),
+            TiledIndex(0, 4, is_inner=False),
+            AffineForm({1: 1}),
+            TiledIndex(0, 4, is_inner=True),
         )
 
 
-def test_operations_beyond_sizes() -> None:
+def test_other_operations_than_on_sizes() -> None:
     text = """func.func @f(%x: memref<4xindex>, %n: index) {
       %c1 = arith.constant 1 : index
       %a = arith.addi %n, %c1 : index
@@ -434,5 +445,5 @@ def test_operations_beyond_sizes() -> None:
     }"""
     with kernel_in(text) as found:
         listed = list(own_operations(found.block))
-        beyond = beyond_sizes(listed)
+        beyond = without_size_arithmetic(listed)
         assert [listed.index(operation) for operation in beyond] == [2, 3, 4, 6, 7]

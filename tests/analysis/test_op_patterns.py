@@ -1,9 +1,9 @@
-"""Kinds of tensor programs, as TVM's ``AnnotateTIROpPattern`` tells them apart."""
+"""Op pattern kinds as TVM's ``AnnotateTIROpPattern`` assigns them."""
 
 import pytest
 
-from relax_mlir.module import IRModule
-from relax_mlir.op_patterns import Pattern, pattern_of
+from relax_mlir.analysis.tvm_op_pattern import TvmOpPatternKind, tvm_op_pattern_of
+from relax_mlir.ir.module import IRModule
 
 _PROGRAM = """
 func.func @f(%A: memref<4x4xf32>, %v: memref<4xf32>, %t: memref<4xindex>, %h: memref<4x4xf16>,
@@ -57,11 +57,11 @@ def block(kinds: str, *body: str, inner: str = "") -> str:
       static_extents = array<i64: {sizes}>}} : () -> ()"""
 
 
-def kind_of(*blocks: str) -> Pattern:
+def kind_of(*blocks: str) -> TvmOpPatternKind:
     module = IRModule.parse(_PROGRAM.format(blocks="\n  ".join(blocks)))
     function = module.func_op("f")
     with function.context:
-        return pattern_of(function)
+        return tvm_op_pattern_of(function)
 
 
 def copy(buffer: str, *indices: str) -> str:
@@ -78,58 +78,58 @@ _CAST = (
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ([load("x", "A", "a", "b"), store("x", "O", "a", "b")], Pattern.ELEMENTWISE),
-        ([store("one", "O", "a", "b")], Pattern.ELEMENTWISE),
-        ([load("x", "v", "b"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "v", "a"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "U", "0"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "W", "0", "b"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "Z", "a", "0"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "W", "0", "a"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([load("x", "W", "1", "a"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        ([load("x", "A", "0", "b"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        ([load("x", "v", "0"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        ([load("x", "A", "1", "b"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        ([load("x", "A", "b", "a"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        # TVM takes a diagonal for a broadcast.
-        ([load("x", "A", "a", "a"), store("x", "O", "a", "b")], Pattern.BROADCAST),
-        ([_NEXT, load("x", "A", "d", "b"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
-        ([_NEXT, load("x", "A", "a", "b"), store("x", "O", "d", "b")], Pattern.OPAQUE),
-        # Terms are not compared, not even with themselves.
-        ([_NEXT, load("x", "A", "d", "b"), store("x", "O", "d", "b")], Pattern.OPAQUE),
-        ([load("x", "A", "0", "b"), store("x", "O", "0", "b")], Pattern.OPAQUE),
+        ([load("x", "A", "a", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.ELEMENTWISE),
+        ([store("one", "O", "a", "b")], TvmOpPatternKind.ELEMENTWISE),
+        ([load("x", "v", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "v", "a"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "U", "0"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "W", "0", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "Z", "a", "0"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "W", "0", "a"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([load("x", "W", "1", "a"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        ([load("x", "A", "0", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        ([load("x", "v", "0"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        ([load("x", "A", "1", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        ([load("x", "A", "b", "a"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        # TVM classifies a diagonal as a broadcast.
+        ([load("x", "A", "a", "a"), store("x", "O", "a", "b")], TvmOpPatternKind.BROADCAST),
+        ([_NEXT, load("x", "A", "d", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
+        ([_NEXT, load("x", "A", "a", "b"), store("x", "O", "d", "b")], TvmOpPatternKind.OPAQUE),
+        # Index expressions are not compared, not even with themselves.
+        ([_NEXT, load("x", "A", "d", "b"), store("x", "O", "d", "b")], TvmOpPatternKind.OPAQUE),
+        ([load("x", "A", "0", "b"), store("x", "O", "0", "b")], TvmOpPatternKind.OPAQUE),
         # Variables that are no axes of the result.
-        ([load("x", "A", "N", "b"), store("x", "O", "a", "b")], Pattern.OPAQUE),
-        (["%d = arith.addi %a, %N : index", load("x", "A", "d", "b"), store("x", "O", "a", "b")], Pattern.OPAQUE),
-        ([load("x", "A", "N", "b"), store("x", "O", "N", "b")], Pattern.ELEMENTWISE),
-        ([load("x", "A", "a", "b"), store("x", "o", "a")], Pattern.OPAQUE),
+        ([load("x", "A", "N", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.OPAQUE),
+        (["%d = arith.addi %a, %N : index", load("x", "A", "d", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.OPAQUE),
+        ([load("x", "A", "N", "b"), store("x", "O", "N", "b")], TvmOpPatternKind.ELEMENTWISE),
+        ([load("x", "A", "a", "b"), store("x", "o", "a")], TvmOpPatternKind.OPAQUE),
         # Conversions of indices do not count.
-        ([_CAST, load("x", "A", "e", "b"), store("x", "O", "a", "b")], Pattern.ELEMENTWISE),
-        ([_CAST, load("x", "A", "a", "b"), store("x", "O", "e", "b")], Pattern.ELEMENTWISE),
+        ([_CAST, load("x", "A", "e", "b"), store("x", "O", "a", "b")], TvmOpPatternKind.ELEMENTWISE),
+        ([_CAST, load("x", "A", "a", "b"), store("x", "O", "e", "b")], TvmOpPatternKind.ELEMENTWISE),
         # An index that is loaded is computed from the axes.
-        ([load("i", "t", "a"), load("x", "v", "i"), store("x", "O", "a", "b")], Pattern.INJECTIVE),
+        ([load("i", "t", "a"), load("x", "v", "i"), store("x", "O", "a", "b")], TvmOpPatternKind.INJECTIVE),
         # Several loads.
         (
             [load("x", "A", "a", "b"), load("y", "v", "b"), store("x", "O", "a", "b")],
-            Pattern.ELEMENTWISE,
+            TvmOpPatternKind.ELEMENTWISE,
         ),
         (
             [load("x", "A", "b", "a"), load("y", "A", "a", "b"), store("x", "O", "a", "b")],
-            Pattern.INJECTIVE,
+            TvmOpPatternKind.INJECTIVE,
         ),
         (
             [load("x", "A", "b", "a"), load("y", "v", "b"), store("x", "O", "a", "b")],
-            Pattern.INJECTIVE,
+            TvmOpPatternKind.INJECTIVE,
         ),
-        # One place that is stored to, maybe under a condition.
-        ([store("one", "O", "a", "b"), store("one", "A", "a", "b")], Pattern.ELEMENTWISE),
-        ([store("one", "O", "a", "b"), store("one", "A", "b", "a")], Pattern.OPAQUE),
-        ([store("one", "O", "a", "b"), store("one", "O", "a", "b"), store("one", "o", "a")], Pattern.OPAQUE),
-        (["%x = arith.addi %a, %b : index"], Pattern.OPAQUE),
-        ([f"scf.if %yes {{ {store('one', 'O', 'a', 'b')} }}"], Pattern.ELEMENTWISE),
+        # Stores to one element, possibly conditional.
+        ([store("one", "O", "a", "b"), store("one", "A", "a", "b")], TvmOpPatternKind.ELEMENTWISE),
+        ([store("one", "O", "a", "b"), store("one", "A", "b", "a")], TvmOpPatternKind.OPAQUE),
+        ([store("one", "O", "a", "b"), store("one", "O", "a", "b"), store("one", "o", "a")], TvmOpPatternKind.OPAQUE),
+        (["%x = arith.addi %a, %b : index"], TvmOpPatternKind.OPAQUE),
+        ([f"scf.if %yes {{ {store('one', 'O', 'a', 'b')} }}"], TvmOpPatternKind.ELEMENTWISE),
     ],
 )  # fmt: skip
-def test_kinds_of_maps(body: list[str], expected: Pattern) -> None:
+def test_kinds_without_reductions(body: list[str], expected: TvmOpPatternKind) -> None:
     assert kind_of(block("SS", *body)) is expected
 
 
@@ -147,19 +147,19 @@ def reduced(*lines: str, value: str = "x", buffer: str = "o") -> list[str]:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (reduced(load("x", "A", "a", "b")), Pattern.REDUCTION),
-        (reduced(load("x", "A", "b", "a")), Pattern.REDUCTION),
-        ([load("x", "A", "a", "b"), store("x", "o", "a")], Pattern.REDUCTION),
-        ([load("x", "A", "a", "b"), "%q = arith.addf %x, %s : f32", store("q", "o", "a")], Pattern.REDUCTION),
-        ([store("one", "o", "a")], Pattern.ELEMENTWISE),
-        # The axis that is summed over is a part of an index: a sum over windows.
-        (reduced("%d = arith.addi %a, %b : index", load("x", "v", "d")), Pattern.OUT_FUSABLE),
-        (reduced(_NEXT, load("x", "A", "d", "b")), Pattern.REDUCTION),
-        # A sum of squares reads nothing again.
-        (reduced(load("x", "A", "a", "b"), "%y = arith.mulf %x, %x : f32", value="y"), Pattern.REDUCTION),
+        (reduced(load("x", "A", "a", "b")), TvmOpPatternKind.REDUCTION),
+        (reduced(load("x", "A", "b", "a")), TvmOpPatternKind.REDUCTION),
+        ([load("x", "A", "a", "b"), store("x", "o", "a")], TvmOpPatternKind.REDUCTION),
+        ([load("x", "A", "a", "b"), "%q = arith.addf %x, %s : f32", store("q", "o", "a")], TvmOpPatternKind.REDUCTION),
+        ([store("one", "o", "a")], TvmOpPatternKind.ELEMENTWISE),
+        # The reduction axis is part of an index: a window reduction.
+        (reduced("%d = arith.addi %a, %b : index", load("x", "v", "d")), TvmOpPatternKind.OUT_FUSABLE),
+        (reduced(_NEXT, load("x", "A", "d", "b")), TvmOpPatternKind.REDUCTION),
+        # A sum of squares reads no element twice.
+        (reduced(load("x", "A", "a", "b"), "%y = arith.mulf %x, %x : f32", value="y"), TvmOpPatternKind.REDUCTION),
     ],
 )  # fmt: skip
-def test_kinds_of_reductions(body: list[str], expected: Pattern) -> None:
+def test_kinds_of_reductions(body: list[str], expected: TvmOpPatternKind) -> None:
     assert kind_of(block("SR", *body)) is expected
 
 
@@ -179,28 +179,30 @@ def product(
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({}, Pattern.OUT_FUSABLE),
-        ({"right": load("y", "v", "c")}, Pattern.OUT_FUSABLE),
-        ({"left": load("x0", "h", "a", "c") + "\n%x = arith.extf %x0 : f16 to f32"}, Pattern.OUT_FUSABLE),
-        ({"left": load("x0", "n", "a") + "\n%x = arith.sitofp %x0 : i32 to f32"}, Pattern.OUT_FUSABLE),
-        # Of other operations, it is a reduction.
-        ({"made": "%z = arith.divf %x, %y : f32"}, Pattern.REDUCTION),
-        ({"total": "%q = arith.maximumf %p, %z : f32"}, Pattern.REDUCTION),
-        ({"total": "%q = arith.addf %z, %p : f32"}, Pattern.REDUCTION),
-        ({"made": "%z = arith.mulf %x, %one : f32"}, Pattern.REDUCTION),
-        ({"made": "%z = arith.mulf %s, %y : f32"}, Pattern.REDUCTION),
-        ({"left": load("x0", "A", "a", "c") + "\n%x = math.exp %x0 : f32"}, Pattern.REDUCTION),
-        ({"total": "%q = arith.addf %s, %z : f32"}, Pattern.REDUCTION),
-        ({"old": load("p", "A", "a", "b")}, Pattern.REDUCTION),
-        ({"old": load("p", "O", "b", "a")}, Pattern.REDUCTION),
-        ({"stored": f"scf.if %yes {{ {store('q', 'O', 'a', 'b')} }}"}, Pattern.REDUCTION),
-        ({"stored": store("s", "O", "a", "b")}, Pattern.REDUCTION),
-        # An operand that has all axes of the result is read once.
-        ({"left": "%i = arith.addi %a, %b : index\n" + load("x", "A", "i", "c")}, Pattern.REDUCTION),
-        ({"right": "%i = arith.addi %a, %b : index\n" + load("y", "A", "i", "c")}, Pattern.REDUCTION),
+        ({}, TvmOpPatternKind.OUT_FUSABLE),
+        ({"right": load("y", "v", "c")}, TvmOpPatternKind.OUT_FUSABLE),
+        ({"left": load("x0", "h", "a", "c") + "\n%x = arith.extf %x0 : f16 to f32"}, TvmOpPatternKind.OUT_FUSABLE),
+        ({"left": load("x0", "n", "a") + "\n%x = arith.sitofp %x0 : i32 to f32"}, TvmOpPatternKind.OUT_FUSABLE),
+        # With other operations, it is a reduction.
+        ({"made": "%z = arith.divf %x, %y : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"total": "%q = arith.maximumf %p, %z : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"total": "%q = arith.addf %z, %p : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"made": "%z = arith.mulf %x, %one : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"made": "%z = arith.mulf %s, %y : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"left": load("x0", "A", "a", "c") + "\n%x = math.exp %x0 : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"total": "%q = arith.addf %s, %z : f32"}, TvmOpPatternKind.REDUCTION),
+        ({"old": load("p", "A", "a", "b")}, TvmOpPatternKind.REDUCTION),
+        ({"old": load("p", "O", "b", "a")}, TvmOpPatternKind.REDUCTION),
+        ({"stored": f"scf.if %yes {{ {store('q', 'O', 'a', 'b')} }}"}, TvmOpPatternKind.REDUCTION),
+        ({"stored": store("s", "O", "a", "b")}, TvmOpPatternKind.REDUCTION),
+        # An operand with all axes of the result is not reused.
+        ({"left": "%i = arith.addi %a, %b : index\n" + load("x", "A", "i", "c")}, TvmOpPatternKind.REDUCTION),
+        ({"right": "%i = arith.addi %a, %b : index\n" + load("y", "A", "i", "c")}, TvmOpPatternKind.REDUCTION),
     ],
 )  # fmt: skip
-def test_kinds_of_sums_of_products(changed: dict[str, str], expected: Pattern) -> None:
+def test_kinds_of_contractions(
+    changed: dict[str, str], expected: TvmOpPatternKind
+) -> None:
     assert kind_of(product(**changed)) is expected
 
 
@@ -217,7 +219,7 @@ def test_kinds_of_sums_of_products(changed: dict[str, str], expected: Pattern) -
         ("arith.index_castui", "index", "arith.index_castui"),
     ],
 )
-def test_operands_of_products_may_be_converted(
+def test_operands_of_contractions_may_be_converted(
     there: str, type_: str, back: str
 ) -> None:
     is_float = "f" in back or "to" in back
@@ -232,10 +234,10 @@ def test_operands_of_products_may_be_converted(
         store("q", "o" if is_float else "n", "a"),
     ]
 
-    assert kind_of(block("SR", *lines)) is Pattern.OUT_FUSABLE
+    assert kind_of(block("SR", *lines)) is TvmOpPatternKind.OUT_FUSABLE
 
 
-def test_sums_of_products_of_integers() -> None:
+def test_integer_contractions() -> None:
     body = [
         load("x", "n", "b"),
         load("y", "n", "b"),
@@ -245,11 +247,11 @@ def test_sums_of_products_of_integers() -> None:
         store("q", "n", "a"),
     ]
 
-    assert kind_of(block("SR", *body)) is Pattern.OUT_FUSABLE
+    assert kind_of(block("SR", *body)) is TvmOpPatternKind.OUT_FUSABLE
 
 
 SUM = block("SR", *reduced(load("x", "A", "a", "b"), buffer="r"))
-OUT = copy("r", "a")  # a map that writes to an argument
+OUT = copy("r", "a")  # an elementwise block that writes to an argument
 LOCAL = block("SS", load("x", "r", "a"), store("x", "T", "a", "b"))
 MAP = copy("A", "a", "b")
 TURNED = copy("A", "b", "a")
@@ -259,29 +261,29 @@ OPAQUE = block("SS", "%x = arith.addi %a, %b : index")
 @pytest.mark.parametrize(
     ("blocks", "expected"),
     [
-        ([], Pattern.ELEMENTWISE),
-        ([MAP, TURNED], Pattern.INJECTIVE),
-        ([TURNED, MAP], Pattern.INJECTIVE),
-        ([SUM, OUT], Pattern.OUT_FUSABLE),
-        ([SUM, LOCAL], Pattern.REDUCTION),
-        ([OUT, SUM], Pattern.REDUCTION),
-        ([SUM, SUM], Pattern.REDUCTION),
-        ([SUM, block("SR", *reduced(load("x", "A", "a", "b")))], Pattern.REDUCTION),
-        ([product(), OUT], Pattern.OUT_FUSABLE),
-        ([SUM, OPAQUE], Pattern.OPAQUE),
-        ([SUM, block("SR", store("one", "o", "a"))], Pattern.OUT_FUSABLE),
-        ([OPAQUE, MAP], Pattern.OPAQUE),
-        # Blocks inside others count, and those around them do not.
-        ([block("SS", store("one", "O", "a", "b"), store("one", "O", "b", "a"), inner=MAP.replace("%a", "%i").replace("%b", "%j"))], Pattern.ELEMENTWISE),
-        (["scf.for %i = %0 to %1 step %1 {", TURNED, "}"], Pattern.INJECTIVE),
+        ([], TvmOpPatternKind.ELEMENTWISE),
+        ([MAP, TURNED], TvmOpPatternKind.INJECTIVE),
+        ([TURNED, MAP], TvmOpPatternKind.INJECTIVE),
+        ([SUM, OUT], TvmOpPatternKind.OUT_FUSABLE),
+        ([SUM, LOCAL], TvmOpPatternKind.REDUCTION),
+        ([OUT, SUM], TvmOpPatternKind.REDUCTION),
+        ([SUM, SUM], TvmOpPatternKind.REDUCTION),
+        ([SUM, block("SR", *reduced(load("x", "A", "a", "b")))], TvmOpPatternKind.REDUCTION),
+        ([product(), OUT], TvmOpPatternKind.OUT_FUSABLE),
+        ([SUM, OPAQUE], TvmOpPatternKind.OPAQUE),
+        ([SUM, block("SR", store("one", "o", "a"))], TvmOpPatternKind.OUT_FUSABLE),
+        ([OPAQUE, MAP], TvmOpPatternKind.OPAQUE),
+        # Innermost blocks count, enclosing ones do not.
+        ([block("SS", store("one", "O", "a", "b"), store("one", "O", "b", "a"), inner=MAP.replace("%a", "%i").replace("%b", "%j"))], TvmOpPatternKind.ELEMENTWISE),
+        (["scf.for %i = %0 to %1 step %1 {", TURNED, "}"], TvmOpPatternKind.INJECTIVE),
     ],
 )  # fmt: skip
-def test_kinds_of_programs(blocks: list[str], expected: Pattern) -> None:
+def test_kinds_of_programs(blocks: list[str], expected: TvmOpPatternKind) -> None:
     assert kind_of(*blocks) is expected
 
 
 def test_numbers_are_those_of_tvm() -> None:
-    assert {pattern.name: pattern.value for pattern in Pattern} == {
+    assert {pattern.name: pattern.value for pattern in TvmOpPatternKind} == {
         "ELEMENTWISE": 0,
         "BROADCAST": 1,
         "INJECTIVE": 2,

@@ -1,4 +1,4 @@
-"""Conditions against the points where they hold."""
+"""Predicates against the points where they hold."""
 
 import itertools
 from collections.abc import Mapping
@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.predicates import (
+from relax_mlir.symbolic.dims import Dim
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.predicates import (
     Condition,
     conditions_of,
     emit_conditions,
-    is_never_negative,
+    is_nonnegative,
     is_proved,
-    without_quotient,
+    without_floordiv,
 )
 from tests.analysis.expressions import build, calls, points, sums
 from tests.analysis.index_programs import used_values
@@ -41,9 +41,9 @@ def holds(condition: Condition, point: Mapping[str, int]) -> bool:
 
 @settings(max_examples=60)
 @given(st.sampled_from(["lt", "le"]), _trees, _trees)
-def test_other_ways_to_say_a_condition(sign: str, lhs: object, rhs: object) -> None:
+def test_equivalent_conditions(sign: str, lhs: object, rhs: object) -> None:
     condition = Condition(sign, build(lhs), build(rhs))  # pyright: ignore[reportArgumentType]
-    tidy = condition.tidy()
+    tidy = condition.canonical()
     moved = condition.replaced({"n": parse("k + 2")}, _LIMITS)
     for point in _POINTS:
         expected = holds(condition, point)
@@ -63,9 +63,11 @@ def test_other_ways_to_say_a_condition(sign: str, lhs: object, rhs: object) -> N
         ("n - 3", "0 - 1", ("n", "2")),
     ],
 )
-def test_numbers_stand_alone(lhs: str, rhs: str, expected: tuple[str, str]) -> None:
+def test_numbers_are_moved_to_one_side(
+    lhs: str, rhs: str, expected: tuple[str, str]
+) -> None:
     for sign in ("lt", "le"):
-        found = Condition(sign, parse(lhs), parse(rhs)).tidy()
+        found = Condition(sign, parse(lhs), parse(rhs)).canonical()
         assert (found.lhs, found.rhs) == tuple(map(parse, expected))
         assert found.sign == sign
 
@@ -76,7 +78,7 @@ def test_quotients_are_bounds_of_numbers(rest: int | None) -> None:
     other = Condition("lt", parse("y%3"), 1)
     others = [] if rest is None else [Condition("lt", parse("x%3"), rest)]
 
-    found = without_quotient(condition, [other, *others])
+    found = without_floordiv(condition, [other, *others])
     allowed = [
         x for x in range(30) if all(holds(c, {"x": x}) for c in (condition, *others))
     ]
@@ -98,12 +100,12 @@ def test_other_conditions_stay_as_they_are() -> None:
         Condition("lt", parse("x//n"), 4),
         Condition("lt", parse("min(x, n)"), 4),
     ]:
-        assert without_quotient(condition, []) == condition
+        assert without_floordiv(condition, []) == condition
     others = [
         Condition("le", parse("x%3"), 1),
         Condition("lt", parse("x%3"), n),
     ]
-    assert without_quotient(Condition("lt", quotient, 4), others).rhs == 12
+    assert without_floordiv(Condition("lt", quotient, 4), others).rhs == 12
 
 
 _SIGNS = {2: "slt", 3: "sle", 4: "sgt", 5: "sge", 0: "eq", 6: "ult"}
@@ -117,7 +119,7 @@ _TRUTHS = {
 
 @contextmanager
 def conditions(*signs: int):
-    """``n sign m`` for each, and the conditions of all together."""
+    """``n sign m`` for each, and the conditions of their conjunction."""
     lines = [
         f"%c{k} = arith.cmpi {_SIGNS[sign]}, %n, %m : index\n"
         for k, sign in enumerate(signs)
@@ -131,16 +133,16 @@ def conditions(*signs: int):
       "test.use"({total}, %n, %m, %b, %i) : (i1, index, index, i1, i32) -> ()
       return }}"""
     with used_values(text) as found:
-        indices = Indices()
-        indices.refer("n", found[1])
-        indices.refer("m", found[2])
+        indices = IndexSymbols()
+        indices.bind("n", found[1])
+        indices.bind("m", found[2])
         yield found, indices
 
 
 @pytest.mark.parametrize(
     "signs", [*itertools.product(_TRUTHS, repeat=2), (2,), (5,), (3, 4, 5)]
 )
-def test_predicates_are_conditions_that_all_hold(signs: tuple[int, ...]) -> None:
+def test_predicates_are_conjunctions_of_conditions(signs: tuple[int, ...]) -> None:
     with conditions(*signs) as ((value, n, m, *_), indices):
         found = conditions_of(value, indices)
         assert len(found) == len(signs)
@@ -171,14 +173,14 @@ def _compared(value: ir.Value) -> list[tuple[int, list[ir.Value]]]:
     return [(sign, list(owner.operands))]
 
 
-def test_what_is_no_comparison_of_indices() -> None:
+def test_values_that_are_no_comparisons_of_indices() -> None:
     with conditions(0, 6, 2) as ((value, _, _, truth, _), indices):
         equal, below, less = conditions_of(value, indices)
         assert (less.sign, less.value) == ("lt", None)
         for unknown in (equal, below, *conditions_of(truth, indices)):
             assert unknown.sign == ""
             assert unknown.value is not None
-            assert unknown.tidy() == unknown.replaced({"n": 3}, {}) == unknown
+            assert unknown.canonical() == unknown.replaced({"n": 3}, {}) == unknown
             assert not is_proved(unknown, {}, {})
         use = next(iter(value.uses)).owner
         with ir.InsertionPoint(use):
@@ -192,7 +194,7 @@ def test_comparisons_of_other_integers_are_no_conditions() -> None:
       "test.use"(%c) : (i1) -> ()
       return }"""
     with used_values(text) as (value,):
-        assert conditions_of(value, Indices()) == [Condition("", value=value)]
+        assert conditions_of(value, IndexSymbols()) == [Condition("", value=value)]
 
 
 # `n` steps, `i` below `n`, `j` up to `i`, and `k` below 4.
@@ -221,7 +223,7 @@ _loops = st.recursive(
 @given(_loops)
 def test_proved_conditions_hold_everywhere(tree: object) -> None:
     dim: Dim = build(tree)  # pyright: ignore[reportArgumentType]
-    if is_never_negative(dim, _BOUNDS, _TOPS):
+    if is_nonnegative(dim, _BOUNDS, _TOPS):
         for point in _INSIDE:
             assert evaluate(dim, point) >= 0, (str(dim), point)
 
@@ -260,21 +262,21 @@ def test_proved_conditions_hold_everywhere(tree: object) -> None:
         ("i - 1", False),
     ],
 )
-def test_what_is_proved(text: str, expected: bool) -> None:
+def test_proved_conditions(text: str, expected: bool) -> None:
     condition = Condition("le", 0, parse(text))
     assert is_proved(condition, _BOUNDS, _TOPS) is expected
 
 
-def test_sums_that_grow_as_a_whole() -> None:
+def test_monotonic_sums() -> None:
     limits = {"i": (1, None), "n": (1, None)}
-    assert is_never_negative(parse("n*i - i"), limits, {"i": parse("n")})
-    assert is_never_negative(parse("n*i - n"), limits, {"i": parse("n")})
-    assert not is_never_negative(parse("n*i - n - 1"), limits, {"i": parse("n")})
+    assert is_nonnegative(parse("n*i - i"), limits, {"i": parse("n")})
+    assert is_nonnegative(parse("n*i - n"), limits, {"i": parse("n")})
+    assert not is_nonnegative(parse("n*i - n - 1"), limits, {"i": parse("n")})
 
 
 def test_loops_may_begin_below_0() -> None:
-    assert not is_never_negative(parse("i + 1"), {"i": (-3, 3)}, {"i": 3})
-    assert is_never_negative(parse("i + 3"), {"i": (-3, 3)}, {"i": 3})
-    assert not is_never_negative(parse("i*n + i - 1"), {}, {"i": 3})
+    assert not is_nonnegative(parse("i + 1"), {"i": (-3, 3)}, {"i": 3})
+    assert is_nonnegative(parse("i + 3"), {"i": (-3, 3)}, {"i": 3})
+    assert not is_nonnegative(parse("i*n + i - 1"), {}, {"i": 3})
     n = parse("n")
-    assert not is_never_negative(n + parse("i"), {"i": (-3, None)}, {"i": n - 4})
+    assert not is_nonnegative(n + parse("i"), {"i": (-3, None)}, {"i": n - 4})

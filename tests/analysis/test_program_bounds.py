@@ -1,4 +1,4 @@
-"""Sizes that accesses need, against programs that run with all small sizes."""
+"""Size constraints of accesses, against programs run with all small sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, product
@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.constraints import Constraint
-from relax_mlir.dialects.symbols import evaluate
-from relax_mlir.module import IRModule
-from relax_mlir.program_bounds import required_sizes
+from relax_mlir.analysis.access_bounds import required_sizes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.symbolic.constraints import Constraint
+from relax_mlir.symbolic.symbols import evaluate
 from tests.analysis.expressions import Tree
 from tests.analysis.index_programs import compute, lines_of
 
@@ -42,7 +42,7 @@ _indices: st.SearchStrategy[Tree] = st.recursive(
     ),
     max_leaves=5,
 )
-# The first and the last but one step of each loop.
+# The first and the last but one iteration of each loop.
 _loops = st.tuples(
     *[
         st.tuples(
@@ -83,7 +83,7 @@ def text_of(index: Tree, loops: Loops, size: str) -> str:
 
 
 def required(text: str) -> "list[Constraint] | None":
-    """What a program needs; None if it is out of bounds whatever the sizes are."""
+    """The constraints of a program; None if it is out of bounds for all sizes."""
     function = IRModule.parse(text).func_op("f")
     with function.context:
         try:
@@ -106,7 +106,7 @@ def holds(constraint: Constraint, sizes: Mapping[str, int]) -> bool:
 
 
 def check(index: Tree, loops: Loops, *, is_exact: bool) -> None:
-    """Sizes that are refused are out of bounds, and all of those are if it is exact."""
+    """Rejected sizes are out of bounds, and all of those are rejected if the constraint is exact."""
     needed = required(text_of(index, loops, "m"))
     for sizes in _POINTS:
         try:
@@ -135,7 +135,7 @@ _ONE: Loops = ((0, "n"), (0, 1))
         (("arith.subi", 7, "i"), ["-n + 8 >= 0", "m >= 8"]),
         (("arith.floordivsi", "i", 2), ["m >= ceildiv(n, 2)"]),
         (("arith.divui", "i", 2), ["m >= ceildiv(n, 2)"]),
-        (("arith.floordivsi", 7, ("arith.addi", "i", 1)), []),  # a divisor that grows
+        (("arith.floordivsi", 7, ("arith.addi", "i", 1)), []),  # a divisor that increases
         (("arith.floordivsi", "i", ("arith.subi", "n", 2)), []),  # or may be negative
         (("arith.floordivsi", "i", ("arith.addi", "n", 1)), ["m >= -floordiv(1, n + 1) + 1"]),
         (("arith.floordivsi", "i", "m"), ["m >= floordiv(n - 1, m) + 1"]),
@@ -153,7 +153,7 @@ _ONE: Loops = ((0, "n"), (0, 1))
         (("arith.addi", "i", "j"), ["m >= n"]),
     ],
 )  # fmt: skip
-def test_what_an_index_needs(index: Tree, expected: list[str]) -> None:
+def test_constraints_of_an_index(index: Tree, expected: list[str]) -> None:
     needed = required(text_of(index, _ONE, "m"))
     assert needed is not None
     assert list(map(str, needed)) == expected
@@ -184,7 +184,7 @@ def test_loops_around_an_index(loops: Loops, expected: list[str]) -> None:
         (("arith.addi", "i", 1), "n", "index 0: expected 0 to n - 1, got 1 to n"),
     ],
 )  # fmt: skip
-def test_what_is_out_of_bounds_for_all_sizes_is_an_error(
+def test_accesses_out_of_bounds_for_all_sizes_are_errors(
     index: Tree, size: str, message: str
 ) -> None:
     function = IRModule.parse(text_of(index, _ONE, size)).func_op("f")
@@ -192,7 +192,7 @@ def test_what_is_out_of_bounds_for_all_sizes_is_an_error(
         required_sizes(function)
 
 
-def test_sizes_may_be_called_as_loop_variables_are() -> None:
+def test_sizes_may_have_the_names_of_loop_variables() -> None:
     text = text_of(("arith.addi", "i", "j"), ((0, "n"), (0, "m")), "m")
     for old, new in [("n", "axis.0"), ("m", "axis.1")]:
         text = text.replace(f'"{old}"', f'"{new}"')
@@ -284,7 +284,7 @@ _LOAD_K = "\n%e = memref.load %k[%2] : memref<?xf32>"
             + load("%u", "%1"),
             ["n >= 2"],
         ),
-        # What a branch guards.
+        # Accesses under a branch.
         ("%l = arith.cmpi slt, %n, %m : index\nscf.if %l { " + load("%3") + " }", []),
         # Blocks of their own, and blocks in loops.
         (block(load("%a"), "%n"), ["m >= n", "n >= 1"]),
@@ -295,28 +295,26 @@ _LOAD_K = "\n%e = memref.load %k[%2] : memref<?xf32>"
         (two_axes(load("%3"), "3", "0"), []),
         (block(load("%a"), "%n", more=", tir.axis_starts = array<i64: 1>"), ["n >= 1"]),
         (_LOOP.format(stop="%n", step="%1", body=block(load("%a"), "%n", "%v")), ["m >= n", "n >= 1"]),
-        # An axis that does not run over all its points is bounded by a predicate.
+        # An axis that does not cover its extent is bounded by a predicate.
         (_LOOP.format(stop="%n", step="%1", body=block(load("%a"), "%m", "%v")), ["n >= 1"]),
         (block(load("%a"), "3", "%2"), ["n >= 1"]),
         (block(load("%a"), "1", "%0"), ["m >= 1", "n >= 1"]),
-        # Buffers that the program makes.
+        # Buffers that the program allocates.
         (f'%k = "tir.alloc_buffer"() {{shape = #relax.shape<["m"]>}} : () -> memref<?xf32>{_LOAD_K}', ["m >= 3"]),
         (f"%k = memref.alloc(%m) : memref<?xf32>{_LOAD_K}", []),
     ],
 )  # fmt: skip
-def test_what_programs_need(body: str, expected: list[str]) -> None:
+def test_constraints_of_programs(body: str, expected: list[str]) -> None:
     assert needed_by(body) == expected
 
 
 @settings(max_examples=30)
 @given(_linear, _loops)
-def test_linear_indices_need_what_keeps_them_in_bounds(
-    index: Tree, loops: Loops
-) -> None:
+def test_constraints_of_linear_indices_are_exact(index: Tree, loops: Loops) -> None:
     check(index, loops, is_exact=True)
 
 
 @settings(max_examples=40)
 @given(_indices, _loops)
-def test_what_is_needed_is_never_too_much(index: Tree, loops: Loops) -> None:
+def test_constraints_reject_no_valid_size(index: Tree, loops: Loops) -> None:
     check(index, loops, is_exact=False)

@@ -1,4 +1,4 @@
-"""Regions of blocks against the elements that they touch, one after the other."""
+"""Access regions of blocks against the elements that an interpreter touches."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
-from relax_mlir.objects.regions import access_regions
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.access_regions import access_regions
+from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad, BufferRegion
 from tests.analysis.terms import value_of
 
 _SIZE = 40
@@ -22,10 +23,10 @@ Values = dict[Var, int]
 
 
 class Machine:
-    """Runs a block, and keeps what it touches in bounds.
+    """Interprets a block, and records the elements it touches in bounds.
 
     Attributes:
-        touched: by ``reads`` and ``writes``, buffers and places.
+        touched: by ``reads`` and ``writes``, buffers and indices.
     """
 
     def __init__(self) -> None:
@@ -36,11 +37,11 @@ class Machine:
         self.memory: dict[tuple[int, int], int] = {}
 
     def load(self, buffer: Buffer, place: int) -> int:
-        """Of tables, a number that depends on the place."""
+        """The value of an element; of index tables, a number that depends on the index."""
         return self.memory.get((id(buffer), place), place * 7 % 11)
 
     def value(self, term: PrimExpr, values: Values) -> int:
-        """A number, with the loads in it."""
+        """The value of an expression with loads."""
         for part in prim.post_order(term):
             if isinstance(part, BufferLoad):
                 self.touch("reads", part.buffer, part.indices, values)
@@ -64,30 +65,30 @@ class Machine:
             self.touched[kind].add((id(buffer), place))
 
     def run(self, node: Any, values: Values) -> None:
-        """A statement, for values of the variables around it."""
-        if isinstance(node, stmt.SeqStmt):
+        """Executes a statement, for values of the enclosing variables."""
+        if isinstance(node, statements.SeqStmt):
             for inner in node.seq:
                 self.run(inner, values)
-        elif isinstance(node, stmt.BufferStore):
+        elif isinstance(node, statements.BufferStore):
             self.store(node, values)
-        elif isinstance(node, stmt.For):
+        elif isinstance(node, statements.For):
             first = self.value(node.min, values)
             for step in range(self.value(node.extent, values)):
                 self.run(node.body, {**values, node.loop_var: first + step})
-        elif isinstance(node, stmt.LetStmt):
+        elif isinstance(node, statements.LetStmt):
             self.run(node.body, {**values, node.var: self.value(node.value, values)})
-        elif isinstance(node, stmt.IfThenElse):
+        elif isinstance(node, statements.IfThenElse):
             holds = self.value(node.condition, values)
             self.run(node.then_case if holds else node.else_case, values)
         else:
-            assert isinstance(node, stmt.BlockRealize)
+            assert isinstance(node, statements.BlockRealize)
             axes = [axis.var for axis in node.block.iter_vars]
             numbers = [self.value(v, values) for v in node.iter_values]
             self.run(
                 node.block.body, {**values, **dict(zip(axes, numbers, strict=True))}
             )
 
-    def store(self, node: stmt.BufferStore, values: Values) -> None:
+    def store(self, node: statements.BufferStore, values: Values) -> None:
         (index,) = node.indices
         place, value = self.value(index, values), self.value(node.value, values)
         self.touch("writes", node.buffer, node.indices, values)
@@ -95,7 +96,7 @@ class Machine:
             self.memory[id(node.buffer), place] = value
 
 
-# Random blocks: trees first, of which integers are variables in scope or numbers.
+# Random blocks, as trees whose integers are variables in scope or numbers.
 
 _BINARY = {
     "+": prim.Add,
@@ -139,7 +140,7 @@ _statements: st.SearchStrategy[Any] = st.recursive(
 
 
 def term_of(tree: Any, scope: Sequence[Var]) -> PrimExpr:
-    """The term of a tree; variables are counted from the innermost."""
+    """The expression of a tree; variables are counted from the innermost."""
     kind, *parts = tree
     if kind == "variable":
         return scope[-1 - parts[0] % len(scope)]
@@ -151,39 +152,39 @@ def term_of(tree: Any, scope: Sequence[Var]) -> PrimExpr:
     return _BINARY[kind](*terms)
 
 
-def statement_of(tree: Any, scope: Sequence[Var]) -> stmt.Stmt:
+def statement_of(tree: Any, scope: Sequence[Var]) -> statements.Stmt:
     """The statement of a tree."""
     kind, *parts = tree
     if kind == "store":
         target, index, source, place = parts
         load = BufferLoad(source, [term_of(place, scope)])
-        return stmt.BufferStore(target, load, [term_of(index, scope)])
+        return statements.BufferStore(target, load, [term_of(index, scope)])
     if kind == "number":
         value, index = (term_of(part, scope) for part in parts[1:])
-        return stmt.BufferStore(parts[0], value, [index])
+        return statements.BufferStore(parts[0], value, [index])
     if kind == "sequence":
-        return stmt.SeqStmt([statement_of(part, scope) for part in parts])
+        return statements.SeqStmt([statement_of(part, scope) for part in parts])
     if kind == "if":
         condition = prim.LT(*(term_of(part, scope) for part in parts[:2]))
         cases = [statement_of(part, scope) for part in parts[2:]]
-        return stmt.IfThenElse(condition, *cases)
+        return statements.IfThenElse(condition, *cases)
     new = Var(f"x{len(scope)}")
     terms = [term_of(part, scope) for part in parts[:-1]]
     inner = statement_of(parts[-1], [*scope, new])
     if kind == "loop":
         extent = prim.Min(prim.Max(terms[1], 0), 4)
-        return stmt.For(new, terms[0], extent, stmt.ForKind.SERIAL, inner)
+        return statements.For(new, terms[0], extent, statements.ForKind.SERIAL, inner)
     if kind == "let":
-        return stmt.LetStmt(new, terms[0], inner)
+        return statements.LetStmt(new, terms[0], inner)
     axis = IterVar(Range(0, 4), new, IterVar.DataPar)
-    return stmt.BlockRealize(
-        terms, True, stmt.Block([axis], None, None, "inner", inner)
+    return statements.BlockRealize(
+        terms, True, statements.Block([axis], None, None, "inner", inner)
     )
 
 
-def block_of(body: stmt.Stmt, **options: Any) -> stmt.Block:
+def block_of(body: statements.Stmt, **options: Any) -> statements.Block:
     axes = [IterVar(Range(0, 6), var, IterVar.DataPar) for var in (V, W)]
-    return stmt.Block(axes, None, None, "b", body, **options)
+    return statements.Block(axes, None, None, "b", body, **options)
 
 
 def free_variables(regions: Sequence[BufferRegion]) -> set[Var]:
@@ -191,25 +192,25 @@ def free_variables(regions: Sequence[BufferRegion]) -> set[Var]:
     return {p for t in terms for p in prim.post_order(t) if isinstance(p, Var)}
 
 
-# What the regions are, exactly.
+# The exact regions.
 
 X, Y, Z = Var("x"), Var("y"), Var("z")
 C, D = (Buffer((8, 6), "float32", name) for name in "CD")
 _BOTH = "T.min(v, w):T.min(v, w) + (T.max(v, w) + 1 - T.min(v, w))"
 
 
-def texts(body: stmt.Stmt, **options: Any) -> tuple[list[str], list[str]]:
-    """The regions that a block reads and writes, as scripts spell them."""
+def texts(body: statements.Stmt, **options: Any) -> tuple[list[str], list[str]]:
+    """The read and write regions of a block, as scripts print them."""
     reads, writes = access_regions(block_of(body, **options))
     return list(map(str, reads)), list(map(str, writes))
 
 
-def loop(var: Var, first: Any, extent: Any, body: stmt.Stmt) -> stmt.Stmt:
-    return stmt.For(var, first, extent, stmt.ForKind.SERIAL, body)
+def loop(var: Var, first: Any, extent: Any, body: statements.Stmt) -> statements.Stmt:
+    return statements.For(var, first, extent, statements.ForKind.SERIAL, body)
 
 
-def read(*indices: Any, buffer: Buffer = A) -> stmt.Stmt:
-    return stmt.Evaluate(BufferLoad(buffer, indices))
+def read(*indices: Any, buffer: Buffer = A) -> statements.Stmt:
+    return statements.Evaluate(BufferLoad(buffer, indices))
 
 
 def table(index: Any) -> PrimExpr:
@@ -254,7 +255,7 @@ def table(index: Any) -> PrimExpr:
     ],
     ids=str,
 )
-def test_places_of_a_loop(index: PrimExpr, expected: str) -> None:
+def test_boxes_of_a_loop(index: PrimExpr, expected: str) -> None:
     assert texts(loop(X, 0, 4, read(index))) == ([f"A[{expected}]"], [])
 
 
@@ -279,24 +280,24 @@ def test_places_of_a_loop(index: PrimExpr, expected: str) -> None:
         (loop(X, 0, table(V), read(X)), ["table[v]", "A[0:table[v]]"]),
         (loop(X, table(V), 2, read(W)), ["table[v]", "A[w]"]),
         (loop(X, 0, 4, read(table(X))), ["A[0:40]", "table[0:4]"]),
-        (stmt.LetStmt(X, V * 2, loop(Y, X, 3, read(Y))), ["A[v * 2:v * 2 + 3]"]),
-        (stmt.LetStmt(X, V, stmt.LetStmt(Y, X + 1, read(Y))), ["A[v + 1]"]),
-        (stmt.LetStmt(X, table(V), read(X)), ["table[v]", "A[table[v]]"]),
-        (loop(X, 0, 4, stmt.LetStmt(Y, X * 2, loop(Z, Y, 3, read(Z)))), ["A[0:9]"]),
-        (stmt.SeqStmt([read(V), read(V + 2)]), ["A[v:v + 3]"]),
-        (stmt.SeqStmt([read(V), read(V), read(W), read(V)]), [f"A[{_BOTH}]"]),
+        (statements.LetStmt(X, V * 2, loop(Y, X, 3, read(Y))), ["A[v * 2:v * 2 + 3]"]),
+        (statements.LetStmt(X, V, statements.LetStmt(Y, X + 1, read(Y))), ["A[v + 1]"]),
+        (statements.LetStmt(X, table(V), read(X)), ["table[v]", "A[table[v]]"]),
+        (loop(X, 0, 4, statements.LetStmt(Y, X * 2, loop(Z, Y, 3, read(Z)))), ["A[0:9]"]),
+        (statements.SeqStmt([read(V), read(V + 2)]), ["A[v:v + 3]"]),
+        (statements.SeqStmt([read(V), read(V), read(W), read(V)]), [f"A[{_BOTH}]"]),
         (
-            stmt.SeqStmt([read(V, W, buffer=C), read(V, W, buffer=D), read(V, W + 1, buffer=C)]),
+            statements.SeqStmt([read(V, W, buffer=C), read(V, W, buffer=D), read(V, W + 1, buffer=C)]),
             ["C[v, w:w + 2]", "D[v, w]"],
         ),
-        (stmt.IfThenElse(prim.LT(table(V), 3), read(V), read(W)), ["table[v]", f"A[{_BOTH}]"]),
-        (stmt.IfThenElse(prim.LT(V, 3), read(V)), ["A[v]"]),
-        (stmt.While(prim.LT(table(V), 3), read(V)), ["table[v]", "A[v]"]),
-        (stmt.AttrStmt(0, "k", table(V), read(W)), ["table[v]", "A[w]"]),
-        (stmt.AssertStmt(prim.LT(table(V), 3), "m", read(W)), ["table[v]", "A[w]"]),
+        (statements.IfThenElse(prim.LT(table(V), 3), read(V), read(W)), ["table[v]", f"A[{_BOTH}]"]),
+        (statements.IfThenElse(prim.LT(V, 3), read(V)), ["A[v]"]),
+        (statements.While(prim.LT(table(V), 3), read(V)), ["table[v]", "A[v]"]),
+        (statements.AttrStmt(0, "k", table(V), read(W)), ["table[v]", "A[w]"]),
+        (statements.AssertStmt(prim.LT(table(V), 3), "m", read(W)), ["table[v]", "A[w]"]),
     ],
 )  # fmt: skip
-def test_what_statements_read(body: stmt.Stmt, reads: list[str]) -> None:
+def test_reads_of_statements(body: statements.Stmt, reads: list[str]) -> None:
     assert texts(body) == (reads, [])
 
 
@@ -314,31 +315,35 @@ def test_what_statements_read(body: stmt.Stmt, reads: list[str]) -> None:
         (prim.Call("int32", "f", [BufferLoad(A, [V])]), ["A[v]"], []),
     ],
 )
-def test_foreign_functions_touch_all_of_a_buffer(
+def test_foreign_functions_access_whole_buffers(
     call: PrimExpr, reads: list[str], writes: list[str]
 ) -> None:
-    assert texts(stmt.Evaluate(call)) == (reads, writes)
+    assert texts(statements.Evaluate(call)) == (reads, writes)
 
 
-def test_what_a_reduction_accumulates_in_is_not_read() -> None:
-    total = stmt.BufferStore(A, BufferLoad(A, [V]) + BufferLoad(B, [W]), [V])
-    init = stmt.BufferStore(A, table(V), [V])
+def test_accumulators_are_not_read() -> None:
+    total = statements.BufferStore(A, BufferLoad(A, [V]) + BufferLoad(B, [W]), [V])
+    init = statements.BufferStore(A, table(V), [V])
 
     assert texts(total) == (["A[v]", "B[w]"], ["A[v]"])
     assert texts(total, init=init) == (["table[v]", "B[w]"], ["A[v]"])
 
 
-def test_indices_that_the_block_itself_writes_are_not_known_before_it_runs() -> None:
-    write = stmt.BufferStore(TABLE, 1, [V])
-    counted = stmt.SeqStmt([stmt.BufferStore(A, 1.0, [table(0)]), write])
-    local = stmt.SeqStmt(
-        [stmt.BufferStore(OWN, 1, [V]), read(BufferLoad(OWN, [V])), read(V, buffer=OWN)]
+def test_indices_that_the_block_writes_are_unknown() -> None:
+    write = statements.BufferStore(TABLE, 1, [V])
+    counted = statements.SeqStmt([statements.BufferStore(A, 1.0, [table(0)]), write])
+    local = statements.SeqStmt(
+        [
+            statements.BufferStore(OWN, 1, [V]),
+            read(BufferLoad(OWN, [V])),
+            read(V, buffer=OWN),
+        ]
     )
     in_loop = loop(X, BufferLoad(OWN, [V]), 2, read(X))
     part = Buffer((3,), "int32", "part")
-    match = stmt.MatchBufferRegion(part, _box(TABLE, (3, 3)))
-    matched = stmt.SeqStmt(
-        [stmt.BufferStore(part, 1, [0]), read(BufferLoad(part, [V]))]
+    match = statements.MatchBufferRegion(part, _box(TABLE, (3, 3)))
+    matched = statements.SeqStmt(
+        [statements.BufferStore(part, 1, [0]), read(BufferLoad(part, [V]))]
     )
 
     assert texts(counted) == (["table[0]"], ["A[0:40]", "table[v]"])
@@ -377,7 +382,7 @@ def test_matched_buffers_are_boxes_of_others(
     expected: str,
 ) -> None:
     matched = Buffer(shape, "float32", "matched")
-    match = stmt.MatchBufferRegion(matched, source)
+    match = statements.MatchBufferRegion(matched, source)
 
     assert texts(read(*indices, buffer=matched), match_buffers=[match]) == (
         [expected],
@@ -385,14 +390,14 @@ def test_matched_buffers_are_boxes_of_others(
     )
 
 
-def inner(body: stmt.Stmt, value: Any, predicate: Any = True) -> stmt.Stmt:
+def inner(body: statements.Stmt, value: Any, predicate: Any = True) -> statements.Stmt:
     axes = [IterVar(Range(0, 4), Z, IterVar.DataPar)]
-    block = stmt.Block(axes, None, None, "inner", body)
-    return stmt.BlockRealize([value], predicate, block)
+    block = statements.Block(axes, None, None, "inner", body)
+    return statements.BlockRealize([value], predicate, block)
 
 
 def test_inner_blocks_are_boxes_of_their_axes() -> None:
-    body = stmt.BufferStore(A, BufferLoad(B, [Z + 1]), [Z * 2 + V])
+    body = statements.BufferStore(A, BufferLoad(B, [Z + 1]), [Z * 2 + V])
     condition = prim.LT(table(W), 2)
 
     assert texts(loop(X, 0, 4, inner(body, X))) == (["B[1:5]"], ["A[v:v + 7]"])
@@ -404,7 +409,7 @@ def test_inner_blocks_are_boxes_of_their_axes() -> None:
 
 @settings(max_examples=100)
 @given(_statements)
-def test_what_is_touched_lies_in_the_regions(tree: Any) -> None:
+def test_regions_contain_all_accesses(tree: Any) -> None:
     body = statement_of(tree, [V, W])
     block = block_of(body, alloc_buffers=[OWN])
     found = dict(zip(("reads", "writes"), access_regions(block), strict=True))

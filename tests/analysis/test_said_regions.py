@@ -1,4 +1,4 @@
-"""Regions that are said of blocks: written as text, read back, and matched with bodies."""
+"""Explicit regions (``T.reads``, ``T.writes``): printed, parsed, and matched with bodies."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,22 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.module import IRModule
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_named
+from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
-from relax_mlir.objects.said_regions import (
-    SaidRegions,
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.stmt.explicit_regions import (
+    ExplicitRegions,
     axis_name,
-    box_of,
-    in_said_order,
-    own_regions,
-    restore,
-    said_of,
-    say_regions,
+    explicit_regions_attr,
+    in_explicit_order,
+    overriding_regions,
+    region_text,
+    restore_explicit_regions,
+    set_explicit_regions,
 )
-from relax_mlir.script import from_source
-from relax_mlir.traversal import named
+from relax_mlir.tvm.script import from_source
 from tests.analysis.terms import binary, points, value_of
 
 A, B, C = (Buffer((8, 6), "float32", name) for name in "ABC")
@@ -41,12 +42,12 @@ _terms: st.SearchStrategy[PrimExpr] = st.recursive(
 )
 
 
-def block(**options: Any) -> stmt.Block:
+def block(**options: Any) -> statements.Block:
     """A block that reads ``A`` and ``B``, and writes ``C``."""
     axes = [IterVar(Range(0, 6), var, IterVar.DataPar) for var in (V, W)]
     value = BufferLoad(A, [V, W]) + BufferLoad(B, [W, V])
-    body = stmt.BufferStore(C, value, [V, W + 1])
-    return stmt.Block(axes, None, None, "b", body, **options)
+    body = statements.BufferStore(C, value, [V, W + 1])
+    return statements.Block(axes, None, None, "b", body, **options)
 
 
 def runs(*pairs: tuple[Any, Any]) -> list[Range]:
@@ -57,18 +58,18 @@ def texts(regions: Sequence[BufferRegion]) -> list[str]:
     return [str(region) for region in regions]
 
 
-def said(block: stmt.Block, **listed: Any) -> tuple[list[str], list[str]]:
-    """What a block reads and writes after something was said of it."""
-    say_regions(block, listed, {"n": N}, {"C": C, "long": LONG})
+def said(block: statements.Block, **listed: Any) -> tuple[list[str], list[str]]:
+    """The regions of a block after some were stated explicitly."""
+    set_explicit_regions(block, listed, {"n": N}, {"C": C, "long": LONG})
     return texts(block.reads), texts(block.writes)
 
 
 @settings(max_examples=100)
 @given(_terms, _terms)
-def test_boxes_read_back(first: PrimExpr, extent: PrimExpr) -> None:
-    text = box_of(runs((first, extent), (0, 1)), _NAMES)
+def test_boxes_parse_back(first: PrimExpr, extent: PrimExpr) -> None:
+    text = region_text(runs((first, extent), (0, 1)), _NAMES)
     made = block()
-    say_regions(made, {"reads": [("r0", text)]}, {"n": N}, {})
+    set_explicit_regions(made, {"reads": [("r0", text)]}, {"n": N}, {})
     (read,) = made.reads
     assert read.buffer is A
     for values in points({V: (0, 2), W: (-1, 3), N: (1, 4)}):
@@ -87,8 +88,8 @@ def test_boxes_read_back(first: PrimExpr, extent: PrimExpr) -> None:
         (prim.Cast("int64", V), "axis0"),
     ],
 )
-def test_terms_are_written_in_infix_form(term: PrimExpr, expected: str) -> None:
-    assert box_of(runs((term, 1)), _NAMES) == [[expected, "1"]]
+def test_expressions_are_printed_in_infix_form(term: PrimExpr, expected: str) -> None:
+    assert region_text(runs((term, 1)), _NAMES) == [[expected, "1"]]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +100,12 @@ def test_terms_are_written_in_infix_form(term: PrimExpr, expected: str) -> None:
         (Var("a b"), "`a b`: expected a name"),
     ],
 )
-def test_what_is_no_arithmetic_has_no_text(term: PrimExpr, message: str) -> None:
+def test_other_expressions_have_no_text(term: PrimExpr, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        box_of(runs((term, 1)), _NAMES)
+        region_text(runs((term, 1)), _NAMES)
 
 
-def test_what_is_said_stands_in_place_of_what_is_derived() -> None:
+def test_explicit_regions_replace_derived_ones() -> None:
     derived = (["A[v, w]", "B[w, v]"], ["C[v, w + 1]"])
     box = [["axis0 * 2", "n"], ["0", "6"]]
 
@@ -141,7 +142,7 @@ def test_numbers_have_the_type_of_the_size() -> None:
         [("r0", [["axis2", "1"], ["0", "1"]])],
     ],
 )
-def test_names_that_stand_for_nothing_say_nothing(listed: list[Any]) -> None:
+def test_unknown_names_are_ignored(listed: list[Any]) -> None:
     assert said(block(), reads=listed, writes=[("w0", None)]) == (
         ["A[v, w]", "B[w, v]"],
         ["C[v, w + 1]"],
@@ -156,60 +157,62 @@ def test_names_that_stand_for_nothing_say_nothing(listed: list[Any]) -> None:
         *("not axis0", "~n", "+n", "0 if n else 1", "\0", "(" * 300, "-" * 5000 + "1"),
     ],
 )  # fmt: skip
-def test_text_that_is_no_arithmetic_is_refused(text: str) -> None:
+def test_invalid_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected arithmetic on integers"):
         said(block(), reads=[("r0", [[text, "1"], ["0", "1"]])])
 
 
 @pytest.mark.parametrize("place", ["", "r", "rx", "r-1", "q0", "0"])
-def test_places_that_are_no_buffers_are_refused(place: str) -> None:
+def test_regions_of_other_values_than_buffers_are_refused(place: str) -> None:
     with pytest.raises(ValueError, match=f"`{place}`: expected a buffer"):
         said(block(), reads=[(place, None)])
     with pytest.raises(ValueError, match=f"`{place}`: expected a buffer"):
-        in_said_order({"reads": [(place, None)], "counts": [1, 1]}, "reads", "a", "b")
+        in_explicit_order(
+            {"reads": [(place, None)], "counts": [1, 1]}, "reads", "a", "b"
+        )
 
 
 @pytest.mark.parametrize("listed", [3, [3], [("r0", 3)], [("r0", [3, 4])]])
-def test_forms_that_are_no_regions_are_refused(listed: Any) -> None:
+def test_other_forms_than_regions_are_refused(listed: Any) -> None:
     with pytest.raises(ValueError, match="expected buffers and boxes"):
         said(block(), reads=listed)
 
 
-def test_what_is_said_of_another_body_does_not_hold() -> None:
+def test_explicit_regions_of_another_body_are_dropped() -> None:
     made = block()
 
     assert said(made, reads=[("r0", None)], body="00000000")[0] == [
         "A[v, w]",
         "B[w, v]",
     ]
-    assert not made.says_regions
+    assert not made.has_explicit_regions
 
 
-def test_regions_that_are_no_others_than_the_derived_are_not_said() -> None:
+def test_regions_equal_to_derived_ones_are_not_stored() -> None:
     made, other, order = block(), block(), block()
-    say_regions(
+    set_explicit_regions(
         made,
         {"reads": [("r0", [["axis0", "1"], ["axis1", "1"]]), ("r1", None)]},
         {},
         {},
     )
-    say_regions(
+    set_explicit_regions(
         other,
         {"reads": [("r0", [["axis0", "2"], ["axis1", "1"]]), ("r1", None)]},
         {},
         {},
     )
-    say_regions(order, {"reads": [("r1", None), ("r0", None)]}, {}, {})
+    set_explicit_regions(order, {"reads": [("r1", None), ("r0", None)]}, {}, {})
 
-    assert own_regions(block()) is None
-    assert made.says_regions
-    assert own_regions(made) is None
-    assert own_regions(other) == (other.reads, other.writes)
-    assert own_regions(order) == (order.reads, order.writes)
+    assert overriding_regions(block()) is None
+    assert made.has_explicit_regions
+    assert overriding_regions(made) is None
+    assert overriding_regions(other) == (other.reads, other.writes)
+    assert overriding_regions(order) == (order.reads, order.writes)
     equal = block()
     box = [["axis1 + axis0 - axis1", "1"], ["axis1", "1"]]
-    say_regions(equal, {"reads": [("r0", box), ("r1", None)]}, {}, {})
-    assert own_regions(equal) is None
+    set_explicit_regions(equal, {"reads": [("r0", box), ("r1", None)]}, {}, {})
+    assert overriding_regions(equal) is None
 
 
 @pytest.mark.parametrize(
@@ -227,15 +230,15 @@ def test_regions_that_are_no_others_than_the_derived_are_not_said() -> None:
     ],
 )
 def test_orders_of_buffers(listed: dict[str, Any], expected: str) -> None:
-    assert in_said_order(listed, "reads", ["a", "b"], ["c"]) == list(expected)
-    assert in_said_order(listed, "writes", ["a", "b"], ["c"]) == ["c"]
+    assert in_explicit_order(listed, "reads", ["a", "b"], ["c"]) == list(expected)
+    assert in_explicit_order(listed, "writes", ["a", "b"], ["c"]) == ["c"]
 
 
-def test_orders_of_what_is_written() -> None:
+def test_orders_of_writes() -> None:
     listed = {"writes": [("w1", None), ("r0", None), ("w0", None)], "counts": [1, 2]}
 
-    assert in_said_order(listed, "writes", ["a"], ["b", "c"]) == ["c", "a", "b"]
-    assert in_said_order(listed, "reads", ["a"], ["b", "c"]) == ["a"]
+    assert in_explicit_order(listed, "writes", ["a"], ["b", "c"]) == ["c", "a", "b"]
+    assert in_explicit_order(listed, "reads", ["a"], ["b", "c"]) == ["a"]
 
 
 _SCRIPT = """
@@ -267,12 +270,12 @@ def main(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32"), c: T.Buffer
         ("b[v]", "c[v]", {"reads": (("r1", None),)}),
     ],
 )
-def test_what_scripts_say_is_kept(
+def test_regions_of_scripts_are_kept(
     reads: str, writes: str, expected: dict[str, Any]
 ) -> None:
     module = IRModule({"main": from_source(_SCRIPT.format(reads=reads, writes=writes))})
-    (found,) = named(module.mlir.operation, "tir.block")
-    kept = said_of(found.operation)
+    (found,) = operations_named(module.mlir.operation, "tir.block")
+    kept = explicit_regions_attr(found.operation)
 
     if expected:
         assert kept.pop("counts") == (2, 1)
@@ -280,7 +283,7 @@ def test_what_scripts_say_is_kept(
     assert kept == expected
 
 
-def test_what_was_said_is_given_to_blocks_that_are_read() -> None:
+def test_stored_regions_are_those_of_parsed_blocks() -> None:
     made, other = block(), block()
     axes = [IterVar(Range(0, 6), Var(name), IterVar.DataPar) for name in "xy"]
     x, y = (axis.var for axis in axes)
@@ -291,10 +294,12 @@ def test_what_was_said_is_given_to_blocks_that_are_read() -> None:
     ]
     memrefs: dict[int, Any] = {id(A): "memref"}
     operations: list[Any] = ["made", "unknown"]  # of which one was read
-    kept = [SaidRegions(op, 0, axes, {"reads": regions}, memrefs) for op in operations]
-    blocks: dict[Any, stmt.Block] = {"made": made, "other": other}
-    restore(kept, blocks, seen)
+    kept = [
+        ExplicitRegions(op, 0, axes, {"reads": regions}, memrefs) for op in operations
+    ]
+    blocks: dict[Any, statements.Block] = {"made": made, "other": other}
+    restore_explicit_regions(kept, blocks, seen)
 
     assert texts(made.reads) == ["C[v * 2:v * 2 + w, 0:6]", "B[w, v]"]
     assert texts(made.writes) == texts(other.writes)
-    assert not other.says_regions
+    assert not other.has_explicit_regions

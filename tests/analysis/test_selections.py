@@ -1,4 +1,4 @@
-"""Selections of reductions, against all groupings of all orders of a few results."""
+"""Selecting combiners (argmax), against all groupings and orders of a few values."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.schedules.selections import is_weak_order
-from relax_mlir.traversal import named
+from relax_mlir.ir.traversal import operations_named
+from relax_mlir.schedules.argmax import is_weak_order
 
 Point = tuple[int, ...]
 
@@ -28,7 +28,7 @@ def selection(lines: str) -> Iterator[ir.Value]:
     context.allow_unregistered_dialects = True
     with context, ir.Location.unknown():
         module = ir.Module.parse(text)
-        (use,) = named(module.operation, "test.use")
+        (use,) = operations_named(module.operation, "test.use")
         yield use.operation.operands[0]
 
 
@@ -53,7 +53,7 @@ _LOGIC = st.sampled_from(["andi", "ori", "xori"])
 
 
 def _kept(table: dict[tuple[Point, Point], bool], points: list[Point]) -> Point:
-    """What a loop over points keeps."""
+    """The result of a reduction over points."""
     best, *rest = points
     for point in rest:
         best = best if table[best, point] else point
@@ -61,7 +61,7 @@ def _kept(table: dict[tuple[Point, Point], bool], points: list[Point]) -> Point:
 
 
 def _in_groups(table: dict[tuple[Point, Point], bool], points: list[Point]) -> Point:
-    """What is kept of the first point and what is kept of the others."""
+    """The combined results of the first point and of the others."""
     first, *rest = points
     return _kept(table, [first, _kept(table, rest)])
 
@@ -113,9 +113,9 @@ def _joined(logic: str, left: bool, right: bool) -> bool:
 
 
 def _has_order(table: dict[tuple[Point, Point], bool], points: list[Point]) -> bool:
-    """Whether some ranking of the points is the one that each selection follows.
+    """Whether a ranking of the points explains each selection.
 
-    Points rank equal where the condition selects both or neither; what is kept of three
+    Points rank equal where the condition selects both or neither; the result for three
     points, in all orders and both groupings, has one rank.
     """
     better = {
@@ -125,7 +125,7 @@ def _has_order(table: dict[tuple[Point, Point], bool], points: list[Point]) -> b
     if any(((a, b) in better) != (ranks[a] < ranks[b]) for a in points for b in points):
         return False
     if not better:
-        return False  # whatever comes first is kept
+        return False  # the first value is kept
     for chosen in product(points, repeat=3):
         kept = {
             ranks[take(table, list(order))]
@@ -247,5 +247,5 @@ def test_orders_of_all_types_are_read(lines: str) -> None:
         '%c = "test.any"() : () -> i1',
     ],
 )
-def test_what_is_no_order_is_none(lines: str) -> None:
+def test_other_comparisons_are_no_orders(lines: str) -> None:
     assert not _is_order(lines)

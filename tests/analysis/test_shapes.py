@@ -1,4 +1,4 @@
-"""Rules of shapes with symbols against numpy, for all values of the symbols."""
+"""Symbolic shape inference against numpy, for all values of the symbols."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import constraints, shapes
-from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim, Shape
-from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.symbolic import constraints
+from relax_mlir.symbolic.constraints import Constraint
+from relax_mlir.symbolic.symbols import evaluate, parse
 from tests.analysis.expressions import Values, points
 
 Sizes = tuple[int, ...]
@@ -40,7 +41,7 @@ def holds(constraint: Constraint, values: Values) -> bool:
     return lhs == rhs if constraint.relation == "==" else lhs >= rhs
 
 
-EITHER: Sizes = (-1,)  # numpy refuses it, but there is one shape that fits
+EITHER: Sizes = (-1,)  # numpy rejects it, but there is one shape that fits
 
 
 def compare(
@@ -48,12 +49,12 @@ def compare(
     expected: Callable[[Values], Sizes | None],
     is_refused_too: Callable[[Values], bool] = lambda values: False,
 ) -> None:
-    """Where what was assumed holds, the shape is numpy's; elsewhere numpy has none.
+    """Checks a rule: where its constraints hold, the shape is numpy's; else numpy raises.
 
     Args:
-        rule: gives a shape, or raises ``ValueError``.
-        expected: numpy's shape for values of the symbols; None where it raises.
-        is_refused_too: for which values what numpy computes may be refused.
+        rule: returns a shape, or raises ``ValueError``.
+        expected: numpy's shape for values of the symbols; None if numpy raises.
+        is_refused_too: values that the rule may reject although numpy accepts them.
     """
     with constraints.collect() as found:
         try:
@@ -70,7 +71,7 @@ def compare(
 
 
 def stretches(listed: Sequence[Shape], values: Values) -> bool:
-    """Whether a size that is no number turns out to be 1, or 0, as `min(n, 1)` may."""
+    """Whether a symbolic size evaluates to 0 or 1, as `min(n, 1)` may."""
     return any(
         not isinstance(d, int) and evaluate(d, values) <= 1 for s in listed for d in s
     )
@@ -106,12 +107,12 @@ def test_axes() -> None:
                 shapes.transposed(shape, perm)
 
 
-def test_sizes_that_are_data_are_not_negative() -> None:
+def test_require_nonnegative() -> None:
     with constraints.collect() as found:
-        shapes.require_sizes((N - 1, 3, M))
+        shapes.require_nonnegative((N - 1, 3, M))
         for negative in (-1, -N - 1):
             with pytest.raises(ValueError, match=r"negative: got \[n, "):
-                shapes.require_sizes((N, negative))
+                shapes.require_nonnegative((N, negative))
     assert list(map(str, found)) == ["n >= 1"]
 
 
@@ -157,11 +158,11 @@ def test_reshapes(
         ("n//2 + ceildiv(n, 2)", "n", "floordiv(n, 2) + ceildiv(n, 2)"),
     ],
 )
-def test_which_of_two_equal_sizes_is_told(a: str, b: str, expected: str) -> None:
+def test_unify_prefers_the_larger_size(a: str, b: str, expected: str) -> None:
     assert shapes.unify(parse(a), parse(b)) == parse(expected)
 
 
-def test_what_is_not_known_to_be_equal_is_refused_where_nobody_collects() -> None:
+def test_unify_needs_known_equality_without_collection() -> None:
     for rule in (
         lambda: shapes.unify(N, M),
         lambda: shapes.broadcast((N,), (M,)),
@@ -171,11 +172,11 @@ def test_what_is_not_known_to_be_equal_is_refused_where_nobody_collects() -> Non
     ):
         with pytest.raises(ValueError, match="sizes differ: expected `n`, got `m`"):
             rule()
-        with constraints.holding([Constraint(N, "==", M)]):
+        with constraints.with_equalities([Constraint(N, "==", M)]):
             rule()
 
 
-def test_which_broadcasts_may_stretch() -> None:
+def test_broadcast_of_sizes_of_at_most_one() -> None:
     for rule in (shapes.broadcast, shapes.broadcast_into):
         with constraints.collect() as found:
             rule((N, M), (M, 1))
@@ -197,7 +198,7 @@ def test_which_broadcasts_may_stretch() -> None:
         (["1", "1"], "1", []),
     ],
 )
-def test_what_a_broadcast_assumes(
+def test_constraints_of_broadcast(
     listed: list[str], expected: str, assumed: list[str]
 ) -> None:
     with constraints.collect() as found:
@@ -257,7 +258,7 @@ def test_broadcasts_into_a_shape(into: Shape, other: Shape) -> None:
 
 @settings(max_examples=100)
 @given(_shapes, _shapes)
-def test_products_of_matrices(a: Shape, b: Shape) -> None:
+def test_matmul(a: Shape, b: Shape) -> None:
     def expected(values: Values) -> Sizes | None:
         arrays = [np.zeros(at(shape, values)) for shape in (a, b)]
         return by_numpy(lambda: np.matmul(*arrays).shape)
@@ -280,7 +281,7 @@ _targets = st.lists(_sizes | st.just(-1), max_size=3).map(tuple)
 
 @settings(max_examples=200)
 @given(_shapes, _targets)
-def test_reshapes_that_copy_nothing(shape: Shape, target: Shape) -> None:
+def test_reshapes_as_views(shape: Shape, target: Shape) -> None:
     def expected(values: Values) -> Sizes | None:
         array, wanted = np.zeros(at(shape, values)), at(target, values)
         if wanted.count(-1) == 1 and array.size == 0 == np.prod(wanted):
@@ -310,7 +311,7 @@ def test_pads(shape: Shape, data: st.DataObject) -> None:
 
 @settings(max_examples=60)
 @given(_sizes, st.lists(_sizes | st.integers(-2, -1), max_size=3))
-def test_parts_add_up(dim: Dim, parts: list[Dim]) -> None:
+def test_split_into_parts(dim: Dim, parts: list[Dim]) -> None:
     def expected(values: Values) -> Sizes | None:
         sizes = at(parts, values)
         fits = sum(sizes) == evaluate(dim, values) and min(sizes, default=0) >= 0
@@ -321,7 +322,7 @@ def test_parts_add_up(dim: Dim, parts: list[Dim]) -> None:
 
 @settings(max_examples=60)
 @given(_sizes, st.integers(-1, 4))
-def test_numbers_of_parts(dim: Dim, parts: int) -> None:
+def test_split_by_count(dim: Dim, parts: int) -> None:
     def expected(values: Values) -> Sizes | None:
         size = evaluate(dim, values)
         if parts < 1:
@@ -335,7 +336,7 @@ def test_numbers_of_parts(dim: Dim, parts: int) -> None:
 
 @settings(max_examples=60)
 @given(_sizes, _sizes)
-def test_sizes_become_one(a: Dim, b: Dim) -> None:
+def test_unify(a: Dim, b: Dim) -> None:
     def expected(values: Values) -> Sizes | None:
         x, y = at((a, b), values)
         return (x,) if x == y else None

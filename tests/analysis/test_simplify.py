@@ -1,12 +1,12 @@
-"""Simplified terms against all values of their variables, and what their form is."""
+"""Simplified expressions against all values of their variables, and their canonical forms."""
 
 import pytest
 from hypothesis import given, settings
 
-from relax_mlir.objects import functions, prim
-from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.simplify import simplify
-from relax_mlir.objects.term_bounds import assuming
+from relax_mlir.objects import prim
+from relax_mlir.objects.prim import PrimExpr, Var, intrinsics
+from relax_mlir.objects.prim.bounds import assuming
+from relax_mlir.objects.prim.simplify import simplify
 from tests.analysis.terms import (
     I,
     J,
@@ -155,8 +155,8 @@ def call(name: str, value: float) -> PrimExpr:
         (prim.Select(B, I, K), "T.Select(b, i, k)"),
         (prim.Select(B, X * 0.5, X * 0.5), "x * T.float32(0.5)"),
         (prim.Select(B, -0.0, 0.0), "T.Select(b, T.float32(-0.0), T.float32(0.0))"),
-        (functions.if_then_else(prim.LE(I, I), J, K), "j"),
-        (functions.if_then_else(B, J, K), "T.if_then_else(b, j, k)"),
+        (intrinsics.if_then_else(prim.LE(I, I), J, K), "j"),
+        (intrinsics.if_then_else(B, J, K), "T.if_then_else(b, j, k)"),
         (prim.Call("bool", "likely", [prim.LE(I, I)]), "T.bool(True)"),
         (prim.Call("bool", "likely", [prim.LE(I, J)]), "T.likely(i <= j)"),
         # other types
@@ -178,7 +178,7 @@ def call(name: str, value: float) -> PrimExpr:
     ],
     ids=str,
 )  # fmt: skip
-def test_plain_forms(term: PrimExpr, expected: str) -> None:
+def test_canonical_forms(term: PrimExpr, expected: str) -> None:
     assert str(simplify(term)) == expected
 
 
@@ -214,7 +214,7 @@ def test_limits_decide(term: PrimExpr, expected: str) -> None:
         assert str(simplify(term)) == expected
 
 
-def test_what_is_in_plain_form_stays_the_same_object() -> None:
+def test_canonical_expressions_stay_the_same_objects() -> None:
     term = prim.Select(B, X, X + 1.0)
 
     assert simplify(term) is term
@@ -223,7 +223,7 @@ def test_what_is_in_plain_form_stays_the_same_object() -> None:
 
 @settings(max_examples=40)
 @given(terms)
-def test_the_plain_form_of_a_plain_form_is_itself(term: PrimExpr) -> None:
+def test_simplification_is_idempotent(term: PrimExpr) -> None:
     once = simplify(term)
     assert str(simplify(once)) == str(once)
 

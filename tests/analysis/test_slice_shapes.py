@@ -1,11 +1,11 @@
-"""Slices of symbolic sizes and bounds against Python's slices."""
+"""Symbolic slice sizes and bounds against Python's slices."""
 
 from itertools import product
 
 import pytest
 
-from relax_mlir.dialects.slice_shapes import slice_begin, sliced
-from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.dialects.slice_shapes import slice_begin, slice_size
+from relax_mlir.symbolic.symbols import evaluate, parse
 
 _STEPS = (-3, -2, -1, 1, 2, 3)
 _STOPS = ("0", "2", "-2", "n-1", "n-3", "m", "-m")
@@ -19,7 +19,7 @@ _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 @pytest.mark.parametrize("start", _STARTS)
 def test_symbolic_bounds(start: str) -> None:
     for stop, step in product(_STOPS, (-2, -1, 1, 3)):
-        length = sliced(parse("n"), parse(start), parse(stop), step)
+        length = slice_size(parse("n"), parse(start), parse(stop), step)
         begin = slice_begin(parse("n"), parse(start), step)
         for values in _POINTS:
             n, *ends = (evaluate(parse(b), values) for b in ("n", start, stop))
@@ -29,12 +29,12 @@ def test_symbolic_bounds(start: str) -> None:
             assert first == expected[0] if expected else -1 <= first <= n
 
 
-def test_numbers() -> None:
+def test_static_bounds() -> None:
     for size, start, stop, step in product(
         range(4), range(-5, 6), range(-5, 6), _STEPS
     ):
         expected = range(size)[start:stop:step]
-        assert sliced(size, start, stop, step) == len(expected)
+        assert slice_size(size, start, stop, step) == len(expected)
         if expected:
             assert slice_begin(size, start, step) == expected[0]
 
@@ -44,9 +44,13 @@ def test_numbers() -> None:
 def test_far_bounds_are_past_any_end(far: int, step: int) -> None:
     for near, n in product((0, 2, -1), range(5)):
         expected = range(n)[near:far:step]
-        assert evaluate(sliced(parse("n"), near, far, step), {"n": n}) == len(expected)
+        assert evaluate(slice_size(parse("n"), near, far, step), {"n": n}) == len(
+            expected
+        )
         expected = range(n)[far:near:step]
-        assert evaluate(sliced(parse("n"), far, near, step), {"n": n}) == len(expected)
+        assert evaluate(slice_size(parse("n"), far, near, step), {"n": n}) == len(
+            expected
+        )
         begin = evaluate(slice_begin(parse("n"), far, step), {"n": n})
         assert begin == expected[0] if expected else -1 <= begin <= n
 
@@ -73,16 +77,16 @@ def test_far_bounds_are_past_any_end(far: int, step: int) -> None:
         ("m", _INT64, 1, "max(m, n) - m", "min(m, n)"),
     ],
 )
-def test_lengths_and_first_elements_are_short(
+def test_size_and_begin_are_simplified(
     start: int | str, stop: int | str, step: int, length: str, begin: str
 ) -> None:
     first, end = (parse(b) if isinstance(b, str) else b for b in (start, stop))
 
-    assert sliced(parse("n"), first, end, step) == parse(length)
+    assert slice_size(parse("n"), first, end, step) == parse(length)
     assert slice_begin(parse("n"), first, step) == parse(begin)
 
 
-def test_steps_of_0_are_refused() -> None:
-    for function in (lambda: sliced(4, 0, 2, 0), lambda: slice_begin(4, 0, 0)):
+def test_zero_step_raises() -> None:
+    for function in (lambda: slice_size(4, 0, 2, 0), lambda: slice_begin(4, 0, 0)):
         with pytest.raises(ValueError, match="any number but 0"):
             function()

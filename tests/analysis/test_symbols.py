@@ -1,4 +1,4 @@
-"""Symbolic sizes read, evaluated, compared and solved, against numbers."""
+"""Symbolic sizes parsed, evaluated, compared and solved, against numbers."""
 
 from collections.abc import Mapping
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import symbols
-from relax_mlir.dialects.dims import floordiv, minimum, symbol
-from relax_mlir.dialects.symbols import parse
+from relax_mlir.symbolic import symbols
+from relax_mlir.symbolic.dims import floordiv, minimum, symbol
+from relax_mlir.symbolic.symbols import parse
 from tests.analysis.expressions import NAMES, Tree, build, compute, points, trees
 
 N, M, K = map(symbol, NAMES)
@@ -63,7 +63,7 @@ def infix(tree: Tree) -> str:
 
 @settings(max_examples=100)
 @given(trees)
-def test_text_has_the_value_of_its_tree(tree: Tree) -> None:
+def test_parsed_text_has_the_value_of_its_tree(tree: Tree) -> None:
     dim = parse(infix(tree))
     assert dim == build(tree)
     for values in _SMALL[::5]:
@@ -93,20 +93,20 @@ def test_text_has_the_value_of_its_tree(tree: Tree) -> None:
         ("n+" * 5000 + "n", "too long: expected up to 10000 characters"),
     ],
 )
-def test_what_cannot_be_read_is_refused(text: str, message: str) -> None:
+def test_syntax_errors_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse(text)
 
 
 def test_limits_of_text_are_reached() -> None:
     assert parse("(" * 50 + "n" + ")" * 50) == N
-    assert parse("(n) + " * 60 + "0") == 60 * N  # closed ones do not count
+    assert parse("(n) + " * 60 + "0") == 60 * N  # closed parentheses do not count
     assert parse("n+" * 4999 + "nn") == 4999 * N + symbol("nn")
     assert parse("(2^64)^63 * 2^63") == 2 ** (64 * 63 + 63)
     assert symbols.symbols_of(parse("n^64")) == ("n",)
 
 
-def test_shapes_are_read_and_written() -> None:
+def test_shapes_are_parsed_and_printed() -> None:
     texts = ("2*n + 1", "0", "-n")
 
     assert symbols.dims_from_text(texts) == (2 * N + 1, 0, -N)
@@ -128,9 +128,7 @@ def test_symbols_and_numbers_in_a_size() -> None:
 
 @settings(max_examples=60)
 @given(trees, st.dictionaries(st.sampled_from(NAMES), trees))
-def test_substitution_is_of_all_symbols_at_once(
-    tree: Tree, replaced: dict[str, Tree]
-) -> None:
+def test_substitution_is_simultaneous(tree: Tree, replaced: dict[str, Tree]) -> None:
     dim = symbols.substitute(build(tree), {n: build(t) for n, t in replaced.items()})
     for values in _SMALL[::3]:
         inner = {n: compute(t, values) for n, t in replaced.items()}
@@ -139,7 +137,7 @@ def test_substitution_is_of_all_symbols_at_once(
             assert symbols.evaluate(dim, values) == expected
 
 
-def test_what_has_no_value_is_an_error() -> None:
+def test_missing_values_are_errors() -> None:
     assert symbols.substitute(floordiv(N, M), {"m": 2}) == floordiv(N, 2)
     assert symbols.substitute(4, {"m": 2}) == 4
     with pytest.raises(ValueError, match=r"`m\*n`: no value for `m`, `n`"):
@@ -244,7 +242,7 @@ def test_solutions(
         ("n + min(n, 3)", "for `n`: it is not linear"),
     ],
 )
-def test_what_cannot_be_solved_is_an_error(pattern: str, message: str) -> None:
+def test_unsolvable_equations_are_errors(pattern: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         symbols.bind(parse(pattern), 4, {})
 

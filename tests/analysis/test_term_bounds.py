@@ -1,4 +1,4 @@
-"""Bounds of terms against all values of their variables."""
+"""Bounds of PrimExprs against all values of their variables."""
 
 import math
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.term_bounds import Bounds, assuming, bounds, is_assuming
+from relax_mlir.objects.prim.bounds import Bounds, assuming, bounds, is_assuming
 from tests.analysis.terms import I, J, Limits, indices, limits, points, value_of
 
 _INF = math.inf
@@ -83,7 +83,7 @@ def test_operations_of_two_are_the_hull_of_all_values(
     ],
     ids=str,
 )
-def test_bounds_of_what_is_open(term: PrimExpr, expected: Bounds) -> None:
+def test_bounds_of_unbounded_terms(term: PrimExpr, expected: Bounds) -> None:
     with assuming({I: (2, _INF)}):
         assert bounds(term) == expected
 
@@ -112,7 +112,7 @@ def test_integers_that_may_wrap_around_have_no_bounds(
         assert bounds(prim.Max(y, 3)) == ((3 if dtype == "int64" else -_INF), _INF)
 
 
-def test_what_is_assumed_ends_with_its_block() -> None:
+def test_assumptions_end_with_their_block() -> None:
     assert not is_assuming()
     with assuming({I: (0, 3)}):
         assert is_assuming()

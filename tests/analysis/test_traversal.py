@@ -1,4 +1,4 @@
-"""Walks over regions, against one operation of each kind of nesting."""
+"""Traversals of regions, on one operation of each kind of nesting."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import pytest
 from mlir import ir
 
-from relax_mlir.traversal import (
+from relax_mlir.ir.traversal import (
     blocks_of,
-    named,
     only_store,
+    operations_named,
     own_operations,
     values_read,
     walk,
@@ -42,7 +42,7 @@ def names(ops: Iterator[ir.OpView]) -> list[str]:
     return [op.operation.name for op in ops]
 
 
-def test_walk_is_outer_first_and_leaves_out_the_root() -> None:
+def test_walk_is_in_pre_order_without_the_root() -> None:
     with parsed(_NESTED) as function:
         inside = ["memref.load", "arith.addf", "scf.yield", "scf.yield"]
         expected = ["arith.constant", "scf.if", *inside, "memref.store", "func.return"]
@@ -65,12 +65,12 @@ def test_operations_that_a_walk_inserts_are_not_visited() -> None:
                     ip=ir.InsertionPoint(op.operation.block.operations[1])
                 )
         assert visited == expected
-        assert len(named(function, "memref.load")) == 2
+        assert len(operations_named(function, "memref.load")) == 2
 
 
-def test_blocks_are_outer_first() -> None:
+def test_blocks_are_in_pre_order() -> None:
     with parsed(_NESTED) as function:
-        (branch,) = named(function, "scf.if")
+        (branch,) = operations_named(function, "scf.if")
         found = list(blocks_of(function))
 
         assert [len(list(b.operations)) for b in found] == [4, 3, 1]
@@ -79,16 +79,16 @@ def test_blocks_are_outer_first() -> None:
 
 def test_named_finds_branches_too() -> None:
     with parsed(_NESTED) as function:
-        assert len(named(function, "scf.yield")) == 2
-        assert named(function, "memref.copy") == []
+        assert len(operations_named(function, "scf.yield")) == 2
+        assert operations_named(function, "memref.copy") == []
 
 
 def test_values_read_are_operands_and_what_regions_capture() -> None:
     with parsed(_NESTED) as function:
         memref, condition, x = function.regions[0].blocks[0].arguments
-        (branch,) = named(function, "scf.if")
-        (constant,) = named(function, "arith.constant")
-        (store,) = named(function, "memref.store")
+        (branch,) = operations_named(function, "scf.if")
+        (constant,) = operations_named(function, "arith.constant")
+        (store,) = operations_named(function, "memref.store")
         expected = [condition, memref, constant.operation.results[0], x, x]
 
         assert values_read(branch) == expected

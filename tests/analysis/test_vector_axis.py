@@ -1,4 +1,4 @@
-"""Which axis vectors take: one that can be, and none that is cheaper."""
+"""Choice of the vectorized axis: no cheaper one exists."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.indexing import Linear
-from relax_mlir.schedules.nest import Access, Statement
-from relax_mlir.schedules.vector_axis import lanes_of, vector_axis
+from relax_mlir.analysis.index_maps import AffineForm
+from relax_mlir.schedules.kernel_view import Access, Statement
+from relax_mlir.schedules.vector_axis import lane_count, vector_axis
 from tests.analysis.kernels import buffers
 
 _BITS = 256  # eight lanes of f32
@@ -21,9 +21,9 @@ def statement(
     extents: Sequence[int | ir.Value],
     operands: Sequence[tuple[ir.Value, Sequence[int]]],
 ) -> Statement:
-    """One whose operands, the result last, have one index each: factors of axes."""
+    """A statement whose operands, the result last, have one index each: coefficients of axes."""
     *inputs, output = (
-        Access(value, (Linear({a: f for a, f in enumerate(factors) if f}),))
+        Access(value, (AffineForm({a: f for a, f in enumerate(factors) if f}),))
         for value, factors in operands
     )
     nothing: ir.OpView = None  # pyright: ignore[reportAssignmentType]
@@ -55,12 +55,12 @@ def test_no_axis_costs_less(
         vectors = -(-extents[axis] // 8)
         costs[axis] = one * vectors * 8 / extents[axis]
     assert costs[found] == pytest.approx(min(costs.values()))
-    # Of those that cost the same, the innermost; and vectors before scalars.
+    # Among equal costs, the innermost; and vectors before scalars.
     cheapest = [a for a, c in costs.items() if c == costs[found]]
     assert found == cheapest[-1]
 
 
-def test_sizes_that_are_not_known_fill_their_vectors() -> None:
+def test_dynamic_sizes_are_assumed_to_fill_vectors() -> None:
     with buffers("memref<99xf32>", "index") as (x, n):
         assert vector_axis(statement("S", [n], [(x, (1,))]), _BITS) == 0
         assert vector_axis(statement("S", [1], [(x, (1,))]), _BITS) == 0
@@ -72,7 +72,7 @@ def test_several_results() -> None:
     with buffers("memref<99xf32>") as (x,):
         both = statement("SS", [8, 8], [(x, (8, 1)), (x, (8, 1))])
         ((read,), written) = both.inputs, both.outputs
-        turned = Access(x, (Linear({0: 1, 1: 8}),))
+        turned = Access(x, (AffineForm({0: 1, 1: 8}),))
         alike = Statement(both.op, "SS", (8, 8), (), (read, *written))
         unlike = Statement(both.op, "SS", (8, 8), (), (turned, *written))
 
@@ -92,4 +92,6 @@ def test_several_results() -> None:
 )
 def test_the_widest_type_counts(types: list[str], lanes: int) -> None:
     with buffers(*(f"memref<99x{type_}>" for type_ in types)) as values:
-        assert lanes_of(statement("S", [8], [(v, (1,)) for v in values]), 512) == lanes
+        assert (
+            lane_count(statement("S", [8], [(v, (1,)) for v in values]), 512) == lanes
+        )

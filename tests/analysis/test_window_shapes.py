@@ -1,11 +1,9 @@
-"""Numbers of windows against windows that are put on every place."""
+"""Window shape arithmetic against enumeration of all windows."""
 
 from itertools import product
 
 import pytest
 
-from relax_mlir.dialects import constraints
-from relax_mlir.dialects.symbols import evaluate, parse
 from relax_mlir.dialects.window_shapes import (
     AutoPad,
     auto_pad,
@@ -13,6 +11,8 @@ from relax_mlir.dialects.window_shapes import (
     conv_transpose_output,
     pool_output,
 )
+from relax_mlir.symbolic import constraints
+from relax_mlir.symbolic.symbols import evaluate, parse
 
 _WINDOWS = list(
     product(range(1, 4), range(1, 4), range(1, 4))
@@ -22,7 +22,7 @@ N = parse("n")
 
 
 def starts(size: int, window: tuple[int, int, int], pads: tuple[int, int]) -> list[int]:
-    """Where windows begin that lie in the padded input."""
+    """Starts of the windows that fit the padded input."""
     kernel, stride, dilation = window
     padded = size + sum(pads)
     places = range(0, padded, stride)
@@ -30,7 +30,7 @@ def starts(size: int, window: tuple[int, int, int], pads: tuple[int, int]) -> li
 
 
 @pytest.mark.parametrize("window", _WINDOWS)
-def test_convolutions_have_as_many_windows_as_fit(window: tuple[int, int, int]) -> None:
+def test_conv_output(window: tuple[int, int, int]) -> None:
     for pads in _PADS:
         symbolic = conv_output(N, *window, *pads)
         assert pool_output(N, *window, *pads, False) == symbolic
@@ -45,7 +45,7 @@ def test_convolutions_have_as_many_windows_as_fit(window: tuple[int, int, int]) 
 
 
 @pytest.mark.parametrize("window", _WINDOWS)
-def test_pools_may_overhang_the_end(window: tuple[int, int, int]) -> None:
+def test_pool_output_with_ceil_mode(window: tuple[int, int, int]) -> None:
     kernel, stride, dilation = window
     for pads in _PADS:
         symbolic = pool_output(N, *window, *pads, True)
@@ -57,8 +57,8 @@ def test_pools_may_overhang_the_end(window: tuple[int, int, int]) -> None:
                 continue
             last = fitting[-1]
             is_covered = last + (kernel - 1) * dilation + 1 == size + sum(pads)
-            # One more, which begins in the input or in the padding before it; none that
-            # begins in the padding behind it.
+            # One more, which begins in the input or in the low padding; none that begins in
+            # the high padding.
             more = [] if is_covered else [last + stride]
             expected = sum(start < size + pads[0] for start in [*fitting, *more])
             assert pool_output(size, *window, *pads, True) == expected
@@ -66,7 +66,9 @@ def test_pools_may_overhang_the_end(window: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("window", _WINDOWS)
-def test_transposed_convolutions_are_undone(window: tuple[int, int, int]) -> None:
+def test_conv_transpose_output_inverts_conv_output(
+    window: tuple[int, int, int],
+) -> None:
     kernel, stride, dilation = window
     for pads, extra in product(_PADS, range(2)):
         for size in range(1, 6):
@@ -84,7 +86,7 @@ def test_transposed_convolutions_are_undone(window: tuple[int, int, int]) -> Non
 
 
 @pytest.mark.parametrize("window", _WINDOWS)
-def test_automatic_padding_is_the_least_for_a_window_every_stride(
+def test_auto_pad_is_minimal(
     window: tuple[int, int, int],
 ) -> None:
     upper = auto_pad(N, *window, "SAME_UPPER")
@@ -105,7 +107,7 @@ def test_automatic_padding_is_the_least_for_a_window_every_stride(
 @pytest.mark.parametrize(
     ("kernel", "pads", "least"), [(3, (0, 0), 3), (3, (1, 0), 2), (5, (2, 3), None)]
 )
-def test_sizes_that_are_too_small_are_ruled_out(
+def test_window_constrains_the_size(
     kernel: int, pads: tuple[int, int], least: int | None
 ) -> None:
     expected = [] if least is None else [f"n >= {least}"]
@@ -118,7 +120,7 @@ def test_sizes_that_are_too_small_are_ruled_out(
         assert [str(constraint) for constraint in found] == expected
 
 
-def test_transposed_convolutions_need_what_their_pads_remove() -> None:
+def test_conv_transpose_pads_constrain_the_size() -> None:
     with constraints.collect() as found:
         conv_transpose_output(N, 3, 2, 1, (2, 2), 0)
         conv_transpose_output(N, 3, 2, 1, (1, 0), 0)
@@ -137,7 +139,7 @@ def test_strides_and_dilations_are_positive(stride: int, dilation: int) -> None:
             function()
 
 
-def test_unknown_kinds_of_padding_are_refused() -> None:
+def test_unknown_auto_pad_raises() -> None:
     unknown: AutoPad = "SAME"  # pyright: ignore[reportAssignmentType]
     with pytest.raises(ValueError, match=r"bad auto_pad: .*got 'SAME'"):
         auto_pad(9, 2, 1, 1, unknown)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from relax_mlir import tir
+from relax_mlir.tvm import tir
 from tests.argument_sweep.judge import accident
 from tests.argument_sweep.values import PROGRAMS, fitting, hostile
 from tests.argument_sweep.ways_in import WayIn

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import relax_mlir
-from relax_mlir import relax
-from relax_mlir.relax import vm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import vm
 from tests.argument_sweep.calls import Sweep
 from tests.argument_sweep.values import PROGRAMS, model, module
 

@@ -8,8 +8,8 @@ import traceback
 from pathlib import Path
 
 import relax_mlir
-from relax_mlir import argument_types
 from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
+from relax_mlir.support import argument_types
 from tests.argument_sweep import values
 
 __all__ = ["accident"]

@@ -11,8 +11,8 @@ from types import FunctionType
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, te, topi
 from relax_mlir.errors import ArgumentTypeError, ArgumentValueError
+from relax_mlir.tvm import relax, te, topi
 from tests.argument_sweep import commands
 from tests.argument_sweep.__main__ import LEFT_OUT
 from tests.argument_sweep.judge import accident

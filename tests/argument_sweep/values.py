@@ -13,12 +13,13 @@ import numpy as np
 import onnx
 
 import relax_mlir
-from relax_mlir import dlight, nn, relax, te, tir
+from relax_mlir import nn
 from relax_mlir.errors import RelaxError
-from relax_mlir.relax import dpl
-from relax_mlir.script import ir as I  # noqa: N812
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.tvm import dlight, relax, te, tir
+from relax_mlir.tvm.relax import dpl
+from relax_mlir.tvm.script import ir as I  # noqa: N812
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 __all__ = ["PROGRAMS", "fitting", "hostile", "model", "module"]
 
@@ -158,7 +159,7 @@ def _compiled() -> tuple[Any, ...]:
     return (
         relax_mlir.compile(model(), cache=False),
         built,
-        relax.VirtualMachine(built, relax_mlir.cpu()),
+        relax.VirtualMachine(built, relax_mlir.tvm.cpu()),
         relax_mlir.compile(_matmul, cache=False),
     )
 
@@ -220,8 +221,8 @@ def fitting() -> list[Any]:
         *(model(), model().SerializeToString(), *arrays, np.ones((2, 3), np.int64)),
         *(
             relax_mlir.tvm.nd.array(arrays[0]),
-            relax_mlir.cpu(),
-            relax_mlir.Target("llvm"),
+            relax_mlir.tvm.cpu(),
+            relax_mlir.tvm.Target("llvm"),
         ),
         *(0, 1, 2, 3, 4, 16, -1, 0.5, True, False, None),
         *("float32", "int32", "bool", "NCHW", "NHWC", "OIHW", "main", "x", "shared"),

@@ -17,21 +17,31 @@ __all__ = ["OF_THE_PACKAGE", "WayIn", "public_modules", "ways_in"]
 
 # Packages whose names only this package uses. What users see of them has a name in others.
 _INTERNAL = (
-    *("dialects", "emulator", "objects", "passes", "pipeline", "runtime"),
-    *("schedules", "stages", "testing", "tools"),
+    *("analysis", "codegen", "compiler", "dialects", "ir", "objects", "passes"),
+    *("pipeline", "rewrite", "runtime", "schedules", "support", "symbolic"),
+    *("testing", "tools", "tvm.testing"),
+)
+
+# TVM's packages that define names, before those that give them again.
+_FIRST = (
+    "relax_mlir.nn",
+    *(
+        f"relax_mlir.tvm.{n}"
+        for n in ("relax", "tir", "te", "topi", "script", "dlight")
+    ),
 )
 
 _OPERATORS = ("__call__",)
 
 # Methods that the package alone calls, on objects and with arguments that it has made.
 OF_THE_PACKAGE = {
-    "object.spell": "structural comparison calls it, with what it writes to",
+    "object.encode_structure": "structural comparison calls it, with what it writes to",
     "PrimExpr.key": "structural comparison calls it",
     "PrimExpr.with_children": "traversal calls it, with as many terms as `children` gave",
     "Pass.run": "a pipeline calls it, inside of the module's context; users call the pass",
     "SameShapeConstraint.holds": "the matcher of graphs calls it, with what it has matched",
-    "Constraints.open": "`with` calls it",
-    "Constraints.close": "`with` calls it",
+    "PatternConstraints.open": "`with` calls it",
+    "PatternConstraints.close": "`with` calls it",
 }
 
 
@@ -53,8 +63,11 @@ class WayIn:
 def public_modules() -> list[ModuleType]:
     """The packages that programs import from, and the modules that these name."""
     found: dict[str, ModuleType] = {"relax_mlir": relax_mlir}
-    for module in pkgutil.walk_packages(relax_mlir.__path__, "relax_mlir."):
-        if module.ispkg and module.name.split(".")[1] not in _INTERNAL:
+    packages = pkgutil.walk_packages(relax_mlir.__path__, "relax_mlir.")
+    for module in sorted(packages, key=lambda m: not m.name.startswith(_FIRST)):
+        name = module.name.removeprefix("relax_mlir.")
+        is_internal = any(name == i or name.startswith(f"{i}.") for i in _INTERNAL)
+        if module.ispkg and not is_internal:
             _add(_imported(module.name), found)
     return list(found.values())
 
@@ -82,8 +95,8 @@ def ways_in() -> list[WayIn]:
             if inspect.ismodule(value) or not callable(value) or _is_enum(value):
                 continue
             if _is_ours(value) and id(value) not in found:
-                place = f"{module.__name__.removeprefix('relax_mlir.')}.{name}"
-                found[id(value)] = WayIn(place, value)
+                place = module.__name__.removeprefix("relax_mlir.").removeprefix("tvm.")
+                found[id(value)] = WayIn(f"{place}.{name}", value)
     classes = [w for w in found.values() if inspect.isclass(w.function)]
     methods = [m for w in classes for m in _methods(w.name, w.function)]
     once: dict[int, WayIn] = {}

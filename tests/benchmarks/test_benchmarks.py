@@ -1,4 +1,4 @@
-"""The command measures, says what went wrong, and writes its page."""
+"""Benchmark command: measurements, reported problems, and the written page."""
 
 import json
 import time
@@ -12,17 +12,17 @@ from rich.console import Console
 
 from benchmarks import __main__ as command
 from benchmarks import child, latency, models
+from benchmarks.baselines import F32, Call, Case
 from benchmarks.in_f64 import in_f64, outputs_in_f64
 from benchmarks.networks import (
     CONVOLUTIONS,
+    MATMULS,
     NETWORKS,
-    PRODUCTS,
+    matmul_sizes,
     network,
-    product_sizes,
 )
 from benchmarks.peak import FmaPeak
 from benchmarks.report import Report
-from benchmarks.rivals import F32, Call, Case
 from relax_mlir.tools.timing import time_calls
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -52,7 +52,7 @@ class Wrong:
 
 
 def die(name: str, runtimes: list[str], threads: int) -> latency.Found:
-    """A measurement at which one runtime ends the process."""
+    """A measurement in which one runtime crashes the process."""
     for runtime in runtimes:
         child.announce(runtime)
         if runtime == "deadly":
@@ -77,7 +77,7 @@ def grow(size_mb: int) -> float:
 
 
 def found(name: str, speedup: float, *, is_right: bool = True) -> latency.Found:
-    """What a measurement of a network says, cut down."""
+    """A shortened measurement of a network."""
     theirs = {"is_right": is_right, "speedup": [speedup] * 3}
     runtimes = {"relax_mlir": {"is_right": True}, "onnxruntime": theirs}
     return {"model": name, "precision": "f32", "runtimes": runtimes}
@@ -94,7 +94,7 @@ def test_quick_run_measures_and_writes_the_page(
     page = tmp_path / "page.md"
 
     command.main(
-        ["mlp_b1", "--quick", "--rivals=onnxruntime", "--json", f"--page={page}"]
+        ["mlp_b1", "--quick", "--baselines=onnxruntime", "--json", f"--page={page}"]
     )
 
     (lines,) = json.loads(capsys.readouterr().out)["Whole models"]
@@ -113,7 +113,7 @@ def test_quick_run_measures_and_writes_the_page(
 
 
 @pytest.mark.slow
-def test_absent_and_wrong_runtimes_have_lines_that_say_so(
+def test_missing_and_wrong_runtimes_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runtimes = {"relax_mlir": F32["relax_mlir"], "absent": Absent(), "wrong": Wrong()}
@@ -133,7 +133,7 @@ def test_absent_and_wrong_runtimes_have_lines_that_say_so(
 
 
 @pytest.mark.slow
-def test_errors_may_be_those_against_f64(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_can_be_relative_to_f64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "F32", {"ours": F32["relax_mlir"], "wrong": Wrong()})
 
     lines = latency.latencies("mlp_b1", ["ours", "wrong"], "f32", 1, 2, in_f64=True)
@@ -145,7 +145,7 @@ def test_errors_may_be_those_against_f64(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not wrong["is_right"]
 
 
-def test_a_network_of_3x3_convolutions_is_measured_without_winograd_too(
+def test_winograd_networks_are_also_measured_without_winograd(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: dict[str, Sequence[str]] = {}
@@ -170,7 +170,7 @@ def test_a_network_of_3x3_convolutions_is_measured_without_winograd_too(
     assert all(runtimes == both for runtimes in asked.values())
 
 
-def test_a_model_in_f64_has_no_roundings_of_f32(tmp_path: Path) -> None:
+def test_f64_model_has_no_f32_rounding(tmp_path: Path) -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[4, 6] x, int64[1] n) => (float[4, 6] y)
         <float[6, 6] w, float[4] scales = {1, 1, 1, 1}> {
@@ -198,7 +198,7 @@ def test_a_model_in_f64_has_no_roundings_of_f32(tmp_path: Path) -> None:
     np.testing.assert_array_equal(y, exact.astype(np.float32))
 
 
-def test_a_tensor_that_is_needed_in_both_types() -> None:
+def test_tensor_needed_in_both_types() -> None:
     text = """<ir_version: 8, opset_import: ["" : 17]>
         g (float[1, 1, 2, 2] x, float[4] s) => (float[1, 1, a, b] y) {
         two = Add (s, s)
@@ -209,7 +209,7 @@ def test_a_tensor_that_is_needed_in_both_types() -> None:
 
 
 @pytest.mark.slow
-def test_a_runtime_that_ends_the_process_is_named_and_left_out() -> None:
+def test_crashing_runtime_is_named_and_skipped() -> None:
     lines = latency.measure(die, "mlp_b1", ["a", "deadly", "b"], 1, threads=1)
 
     assert lines["runtimes"] == {
@@ -220,18 +220,18 @@ def test_a_runtime_that_ends_the_process_is_named_and_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_a_process_gets_as_many_processors_as_threads() -> None:
+def test_child_process_gets_one_processor_per_thread() -> None:
     assert child.call(processors, threads=1) == 1
 
 
 @pytest.mark.slow
-def test_a_package_can_be_hidden() -> None:
+def test_package_can_be_hidden() -> None:
     assert child.call(can_import, "xmlrpc.client")
     assert not child.call(can_import, "xmlrpc.client", hidden=["xmlrpc"])
 
 
 @pytest.mark.slow
-def test_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
+def test_peak_memory_excludes_the_parent_process() -> None:
     ballast = np.ones(
         100_000_000, np.uint8
     )  # what a count that goes on would start with
@@ -242,7 +242,7 @@ def test_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
     assert before < child.peak_rss_mb() - 50
 
 
-def test_means_are_over_models_that_count_and_are_right() -> None:
+def test_means_cover_counted_and_correct_models() -> None:
     lines = [
         found("mlp_b1", 2.0),
         found("vgg19", 0.5),
@@ -259,7 +259,7 @@ def test_means_are_over_models_that_count_and_are_right() -> None:
     ("speedups", "reached"),
     [((2.0, 1.1), "yes"), ((2.0, 0.99), "no"), ((1.2, 1.2), "no")],
 )
-def test_both_the_mean_and_every_model_have_to_be_faster(
+def test_goals_apply_to_the_mean_and_to_every_model(
     speedups: tuple[float, float], reached: str
 ) -> None:
     first, second = speedups
@@ -269,7 +269,7 @@ def test_both_the_mean_and_every_model_have_to_be_faster(
     assert row[3] == reached
 
 
-def test_the_peak_is_that_of_vectors() -> None:
+def test_peak_uses_vector_instructions() -> None:
     peak = FmaPeak()
     peak()
 
@@ -279,23 +279,23 @@ def test_the_peak_is_that_of_vectors() -> None:
     np.testing.assert_allclose(peak.rates(np.array([0.5])), 2 * one)
 
 
-def test_the_loop_of_the_peak_is_not_optimised_away() -> None:
+def test_peak_loop_is_not_optimized_away() -> None:
     few, many = (FmaPeak().run(count) for count in (1, 1001))
 
     assert many > few  # every step adds to every sum
 
 
-def test_names_of_products_say_their_sizes() -> None:
-    model = network(PRODUCTS[-1]).entry.build()
+def test_matmul_names_contain_their_sizes() -> None:
+    model = network(MATMULS[-1]).entry.build()
 
-    assert product_sizes(PRODUCTS[-1]) == (128, 3072, 768)
+    assert matmul_sizes(MATMULS[-1]) == (128, 3072, 768)
     (weight,) = model.graph.initializer
     assert tuple(weight.dims) == (3072, 768)
     with pytest.raises(KeyError):
         network("gemm_3")
 
 
-def test_networks_have_names_of_their_own() -> None:
+def test_network_names_are_unique() -> None:
     assert len({n.name for n in NETWORKS}) == len(NETWORKS)
 
 
@@ -303,7 +303,10 @@ def test_networks_have_names_of_their_own() -> None:
     ("arguments", "message"),
     [
         (["resnet51"], "no network `resnet51`"),
-        (["--rivals=tvm"], "`tvm`: expected some of onnxruntime, openvino, inductor"),
+        (
+            ["--baselines=tvm"],
+            "`tvm`: expected names from onnxruntime, openvino, inductor",
+        ),
         (["--threads=0"], "argument --threads"),
     ],
 )
@@ -316,7 +319,7 @@ def test_wrong_arguments_are_named(
     assert message in capsys.readouterr().err
 
 
-def test_a_report_reads_the_same_shown_and_written() -> None:
+def test_report_is_the_same_as_table_and_markdown() -> None:
     rows = [("a|b", "1.5"), ("[c]", "2")]
     report = Report("Title", "A note.", ("name", "number"), rows, [])
     console = Console(width=60)
@@ -338,7 +341,7 @@ def test_a_report_reads_the_same_shown_and_written() -> None:
     ]
 
 
-def test_a_rest_before_a_turn_is_not_in_its_time() -> None:
+def test_pause_is_not_measured() -> None:
     begin = time.perf_counter()
     times = time_calls(lambda: time.sleep(0.02), rounds=1, pause_s=0.1)
 

@@ -1,4 +1,4 @@
-"""Operations are counted from sizes, also those that a model computes itself."""
+"""FLOP counts from static shapes, including computed ones."""
 
 import onnx
 import pytest
@@ -46,18 +46,20 @@ def parse(text: str) -> onnx.ModelProto:
     ],
     ids=["matmul", "batched", "gemm", "conv", "conv_transpose", "elementwise"],
 )
-def test_a_multiplication_and_an_addition_are_two(text: str, flops: int) -> None:
+def test_multiply_add_counts_as_two_flops(text: str, flops: int) -> None:
     assert count_flops(parse(text)) == flops
 
 
 @pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3)])
-def test_a_recurrent_layer_multiplies_input_and_state(op: str, gates: int) -> None:
+def test_recurrent_layer_counts_input_and_recurrent_matmuls(
+    op: str, gates: int
+) -> None:
     model = lstm.build(op, seq=7, width=3, hidden=5)
 
     assert count_flops(model) == 2 * 7 * gates * 5 * ((3 + 5) + 2 * (5 + 5))
 
 
-def test_sizes_that_the_model_reads_back_are_known() -> None:
+def test_shape_computations_are_folded() -> None:
     tokens, hidden, vocab = 16, 32, 100
     projections = 4 * hidden * hidden + 2 * hidden * 4 * hidden
     attention = 2 * tokens * hidden
@@ -67,7 +69,7 @@ def test_sizes_that_the_model_reads_back_are_known() -> None:
     assert flops == 2 * tokens * (projections + attention)
 
 
-def test_a_step_of_a_decoder_looks_at_its_cache() -> None:
+def test_decoder_step_counts_attention_over_the_cache() -> None:
     past, hidden, vocab = 15, 32, 100
     layer = 4 * hidden * hidden + 2 * hidden * 4 * hidden + 2 * (past + 1) * hidden
 
@@ -76,18 +78,18 @@ def test_a_step_of_a_decoder_looks_at_its_cache() -> None:
     assert count_flops(model) == 2 * (2 * layer + hidden * vocab)
 
 
-def test_open_sizes_are_refused_by_name() -> None:
+def test_symbolic_sizes_are_rejected_by_name() -> None:
     model = parse(
         "g (float[n, 3] x, float[3, 5] w) => (float[n, 5] y) { y = MatMul (x, w) }"
     )
 
     with pytest.raises(
-        ValueError, match=r"`y` \(MatMul\): sizes of `x`: expected numbers"
+        ValueError, match=r"`y` \(MatMul\): shape of `x`: expected static sizes"
     ):
         count_flops(model)
 
 
-def test_folding_keeps_the_model_and_drops_what_follows_from_sizes() -> None:
+def test_folding_removes_shape_computations_from_a_copy() -> None:
     model = bert.build(1, 32, 4, 100, 16)
     before = model.SerializeToString(deterministic=True)
 

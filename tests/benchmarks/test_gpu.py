@@ -1,4 +1,4 @@
-"""Files of what is measured on GPUs, and which rules write it."""
+"""GPU benchmark cases: their files, and the schedule rules of their kernels."""
 
 import zipfile
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.gpu.__main__ import compile_case
 from benchmarks.gpu.cases import CASES
-from benchmarks.gpu.measure import _drawn
+from benchmarks.gpu.measure import _with_random_weights
 from relax_mlir import import_onnx, lower
 from relax_mlir.runtime.cuda.loading import load
 from tests.gpu.test_models import rules_of
@@ -29,28 +29,28 @@ _BY_NAME = {case.name: case for case in CASES}
         ("attention_grouped_f16", {"AttentionWgmma"}),
     ],
 )
-def test_kernels_are_by_the_rule_that_is_measured(name: str, rules: set[str]) -> None:
+def test_kernels_use_the_intended_rule(name: str, rules: set[str]) -> None:
     module = import_onnx(_BY_NAME[name].build())
     loops = lower(module, target="cuda:sm_90", to="loops")
     assert set(rules_of(loops)) == rules
 
 
 @pytest.mark.parametrize("name", ["bert_base", "gpt2_decode"])
-def test_networks_have_tensor_cores_or_wait_for_memory(name: str) -> None:
+def test_networks_use_tensor_cores_or_are_memory_bound(name: str) -> None:
     module = import_onnx(_BY_NAME[name].build())
     loops = lower(module, target="cuda:sm_90", to="loops")
     assert not {"Fallback", "GemmSimt", "GemmMmaSync"} & set(rules_of(loops))
 
 
-def test_files_have_no_weights(tmp_path: Path) -> None:
-    """Large ones are drawn where they are measured; those that count places are there."""
+def test_files_contain_no_weights(tmp_path: Path) -> None:
+    """Large weights are generated on the GPU machine; index constants are included."""
     path = compile_case(_BY_NAME["gpt2_decode"], tmp_path)
 
     assert path.stat().st_size < 4 << 20
     with zipfile.ZipFile(path) as archive:
         (name,) = archive.namelist()
         contents = load(archive.extract(name, tmp_path)).contents
-    drawn = _drawn(contents)
+    drawn = _with_random_weights(contents)
     assert drawn.keys() == contents.constants.keys()
     assert sum(array.nbytes for array in drawn.values()) > 200 << 20
     for key, array in contents.constants.items():

@@ -1,4 +1,4 @@
-"""The graphs that torch compiles compute what onnxruntime does."""
+"""The translation of benchmark models to torch agrees with onnxruntime."""
 
 import warnings
 from collections.abc import Callable
@@ -64,12 +64,12 @@ def test_small_network_computes_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
-def test_measured_network_computes_the_same(network: Network) -> None:
+def test_benchmark_network_computes_the_same(network: Network) -> None:
     entry = network.entry
     compare(entry.build(), entry.inputs(), entry.tolerance)
 
 
-def test_an_average_leaves_out_pads_on_one_side() -> None:
+def test_average_pool_excludes_asymmetric_padding() -> None:
     model = parser.parse_model(
         """<ir_version: 10, opset_import: ["" : 18]>
         g (float[1, 2, 5, 4] x) => (float[1, 2, 3, 2] y) {
@@ -81,7 +81,7 @@ def test_an_average_leaves_out_pads_on_one_side() -> None:
     compare(model, {"x": x}, 1e-6)
 
 
-def test_an_operator_without_a_rule_is_refused_by_name() -> None:
+def test_unsupported_operator_is_named() -> None:
     model = parser.parse_model(
         """<ir_version: 10, opset_import: ["" : 18]>
         g (float[3] x) => (float[3] y) { y = Det (x) }"""

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of the command."""
+"""Fixtures of the command line tests."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def cache(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A cache folder of the tests' own; kernels are few, so all of them share it."""
+    """A cache folder shared by all tests, which have few kernels."""
     folder = tmp_path_factory.getbasetemp() / "xdg"
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     return folder

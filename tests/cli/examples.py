@@ -1,4 +1,4 @@
-"""A model for the tests of the command, and what it computes."""
+"""A model for the command line tests, and its reference results."""
 
 import numpy as np
 import onnx

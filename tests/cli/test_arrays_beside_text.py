@@ -1,4 +1,4 @@
-"""Modules in two files, text and arrays, and how `relax-opt` takes them."""
+"""Modules in two files, text and constants, and their handling by `relax-opt`."""
 
 import io
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.constant_pool import load_pool, save_pool
+from relax_mlir.ir.constant_pool import load_pool, save_pool
 from relax_mlir.tools import opt
 from tests.cli.examples import SHIFT, X, relu
 
@@ -21,7 +21,7 @@ from tests.cli.examples import SHIFT, X, relu
         *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4),
     ],
 )
-def test_a_pool_keeps_arrays_of_all_types(dtype: type, tmp_path: Path) -> None:
+def test_constant_pool_keeps_all_element_types(dtype: type, tmp_path: Path) -> None:
     arrays = {
         "a/b:0": np.arange(6).reshape(2, 3).astype(dtype).T,  # not contiguous
         "none": np.zeros((0, 4), dtype),
@@ -37,7 +37,7 @@ def test_a_pool_keeps_arrays_of_all_types(dtype: type, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[key], array)
 
 
-def test_booleans_of_a_pool_are_true_or_false(tmp_path: Path) -> None:
+def test_booleans_of_a_constant_pool_are_normalized(tmp_path: Path) -> None:
     path = tmp_path / "pool.safetensors"
     save_pool(path, {"b": np.array([True, False, True])})
     path.write_bytes(path.read_bytes()[:-3] + b"\2\0\1")
@@ -47,9 +47,7 @@ def test_booleans_of_a_pool_are_true_or_false(tmp_path: Path) -> None:
     assert found.view(np.uint8).tolist() == [1, 0, 1]
 
 
-def test_only_arrays_that_the_module_names_are_written(
-    compiled: Path, tmp_path: Path
-) -> None:
+def test_only_referenced_constants_are_written(compiled: Path, tmp_path: Path) -> None:
     module = relax_mlir.IRModule.load(compiled / "model.mlir")
     module.constants["other"] = np.zeros(3)
 
@@ -59,7 +57,7 @@ def test_only_arrays_that_the_module_names_are_written(
 
 
 @pytest.mark.parametrize("level", ["relax", "tir", "planned", "linalg", "llvm"])
-def test_modules_of_every_level_are_saved_whole(
+def test_modules_of_every_level_round_trip(
     level: str, compiled: Path, tmp_path: Path
 ) -> None:
     module = relax_mlir.import_onnx(compiled / "model.onnx")
@@ -70,7 +68,7 @@ def test_modules_of_every_level_are_saved_whole(
     np.testing.assert_allclose(relax_mlir.run(again, X)[0], relu(X), rtol=1e-6)
 
 
-def test_relax_opt_reads_and_writes_arrays(compiled: Path, tmp_path: Path) -> None:
+def test_relax_opt_reads_and_writes_constants(compiled: Path, tmp_path: Path) -> None:
     out = tmp_path / "planned.mlir"
 
     opt.run([str(compiled / "model.mlir"), "--to", "planned", "-o", str(out)])
@@ -79,13 +77,13 @@ def test_relax_opt_reads_and_writes_arrays(compiled: Path, tmp_path: Path) -> No
     np.testing.assert_allclose(model(X)[0], relu(X), rtol=1e-6)
 
 
-def test_relax_opt_needs_no_arrays_where_no_pass_reads_them(compiled: Path) -> None:
+def test_relax_opt_needs_constants_only_if_a_pass_reads_them(compiled: Path) -> None:
     text = (compiled / "model.mlir").read_text()
 
     assert opt.run(["-", "-p", "relax-simplify"], stdin=text) == text
 
 
-def test_relax_opt_takes_arrays_for_standard_input(
+def test_relax_opt_takes_constants_for_standard_input(
     compiled: Path, tmp_path: Path
 ) -> None:
     text = (compiled / "model.mlir").read_text()
@@ -106,23 +104,21 @@ func.func @main() -> tensor<20xf32> {{
 
 
 def fold_in_two_parts(operators: Sequence[str], compiled: Path, out: Path) -> None:
-    """Both parts call what they fold by the same name."""
+    """Both parts have folded constants of the same name."""
     text = "// -----\n".join(FOLDED.format(operator) for operator in operators)
     pool = str(compiled / "model.safetensors")
     flags = ["--constants", pool, "--split-input-file", "-o", str(out)]
     opt.run(["-", *flags, "-p", "relax-fold-constants,relax-simplify"], stdin=text)
 
 
-def test_the_parts_of_a_file_share_one_of_arrays(
-    compiled: Path, tmp_path: Path
-) -> None:
+def test_split_inputs_share_a_constants_file(compiled: Path, tmp_path: Path) -> None:
     fold_in_two_parts(["nn_relu", "nn_relu"], compiled, tmp_path / "o.mlir")
 
     (array,) = load_pool(tmp_path / "o.safetensors").values()
     np.testing.assert_array_equal(array, np.maximum(SHIFT, 0))
 
 
-def test_parts_that_call_other_arrays_alike_cannot_share_a_file(
+def test_split_inputs_with_conflicting_constants_are_rejected(
     compiled: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(relax_mlir.RelaxError, match="differs between parts"):
@@ -131,7 +127,7 @@ def test_parts_that_call_other_arrays_alike_cannot_share_a_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_relax_opt_dumps_passes_on_the_way_to_a_level(compiled: Path) -> None:
+def test_relax_opt_dumps_passes_of_a_lowering(compiled: Path) -> None:
     dumps = io.StringIO()
     flags = ["--to", "tir", "--mlir-print-ir-after-change"]
 
@@ -140,7 +136,7 @@ def test_relax_opt_dumps_passes_on_the_way_to_a_level(compiled: Path) -> None:
     assert "IR Dump After relax-legalize" in dumps.getvalue()
 
 
-def test_a_reproducer_has_its_arrays(compiled: Path, tmp_path: Path) -> None:
+def test_reproducer_includes_its_constants(compiled: Path, tmp_path: Path) -> None:
     failing = "transform-interpreter{entry-point=nope}"
     flags = ["-p", failing, "--crash-dir", str(tmp_path)]
 
@@ -154,7 +150,7 @@ def test_a_reproducer_has_its_arrays(compiled: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_isolation_keeps_arrays(compiled: Path, tmp_path: Path) -> None:
+def test_isolation_keeps_constants(compiled: Path, tmp_path: Path) -> None:
     out, crashes = tmp_path / "out.mlir", tmp_path / "crashes"
     source = str(compiled / "model.mlir")
     flags = ["-p", "transform-interpreter{entry-point=nope}", "--crash-dir"]

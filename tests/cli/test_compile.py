@@ -1,4 +1,4 @@
-"""`relax-mlir compile`, and the files that it writes."""
+"""`relax-mlir compile` and its output files."""
 
 import tracemalloc
 from pathlib import Path
@@ -9,13 +9,13 @@ import pytest
 import relax_mlir
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.archive import Contents, write_archive
-from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.tools.cli import main
 from tests.cli.examples import X, relu
 
 
 @pytest.mark.parametrize("source", ["model.onnx", "model.mlir"])
-def test_compile_makes_a_file_that_runs(
+def test_compiled_file_runs(
     source: str, compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.rxm"
@@ -42,7 +42,7 @@ def test_compile_dumps_every_stage(compiled: Path, tmp_path: Path) -> None:
     assert [names[0], names[-1]] == ["0-relax.mlir", "5-llvm.mlir"]
 
 
-def test_compile_keeps_nothing_without_the_cache(
+def test_compile_without_cache_stores_nothing(
     compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -55,9 +55,7 @@ def test_compile_keeps_nothing_without_the_cache(
     assert list((tmp_path / "cache").rglob("*.o"))
 
 
-def test_compile_for_another_machine_makes_a_file_for_it(
-    compiled: Path, tmp_path: Path
-) -> None:
+def test_compile_for_another_machine(compiled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.rxm"
 
     status = main(
@@ -86,16 +84,14 @@ def test_code_for_another_machine_is_not_called(compiled: Path) -> None:
         model(X)
 
 
-def test_a_processor_has_its_features() -> None:
+def test_processor_implies_its_features() -> None:
     machine = Machine.of("x86_64-unknown-linux-gnu", "znver3", "")
 
     assert {"avx2", "fma", "sse4.1"} < set(machine.features)
     assert not {"avx512f", "xsave"} & set(machine.features)
 
 
-def test_a_saved_model_is_the_same_bytes_each_time(
-    compiled: Path, tmp_path: Path
-) -> None:
+def test_saved_model_is_reproducible(compiled: Path, tmp_path: Path) -> None:
     relax_mlir.load(compiled / "model.rxm").save(tmp_path / "again.rxm")
 
     first = (compiled / "model.rxm").read_bytes()

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from relax_mlir import TuningDatabase, tuning
+from relax_mlir import TuningDatabase
+from relax_mlir.compiler.tuning import search
 from relax_mlir.tools.cli import main
 
 
-def test_explain_tells_rules_and_reasons(
+def test_explain_lists_rules_and_reasons(
     compiled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(compiled / "model.onnx")]) == 0
@@ -17,8 +18,8 @@ def test_explain_tells_rules_and_reasons(
     head, nodes, written, *refused = capsys.readouterr().out.splitlines()
     assert head == "fused_add_relu"
     assert nodes == "  nodes: add, Relu_0"
-    assert written.startswith("  written by Rows{vectors=1, chunk=")
-    assert "  not Contraction: its first statement is no sum" in refused
+    assert written.startswith("  written by RowWise{vectors=1, chunk=")
+    assert "  not Gemm: its first statement is not a sum reduction" in refused
 
 
 def test_explain_lists_configurations(
@@ -38,7 +39,7 @@ def test_explain_lists_configurations(
     assert {"rule", "reason"} == kernel["choice"]["refused"][0].keys()
 
 
-def test_explain_refuses_what_is_compiled(
+def test_explain_rejects_compiled_models(
     compiled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(compiled / "model.rxm")]) == 1
@@ -52,7 +53,7 @@ def test_tune_writes_a_database_that_other_commands_use(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tuning, "_SAMPLE_NS", 1)
+    monkeypatch.setattr(search, "_SAMPLE_NS", 1)
     source, database = str(compiled / "model.onnx"), str(tmp_path / "db.json")
 
     command = ["tune", source, "-o", database, "--trials", "2", "--size", "n=3"]
@@ -60,7 +61,7 @@ def test_tune_writes_a_database_that_other_commands_use(
 
     titles, kernel = capsys.readouterr().out.splitlines()
     assert titles.split()[:3] == ["kernel", "configuration", "trials"]
-    assert kernel.startswith("fused_add_relu  Rows{vectors=")
+    assert kernel.startswith("fused_add_relu  RowWise{vectors=")
     (record,) = TuningDatabase.read(database).records.values()
     assert record.trials == 2
     out = ["-o", str(tmp_path / "o.rxm")]
@@ -77,14 +78,14 @@ def test_tune_writes_a_database_that_other_commands_use(
         (
             ["tune", "model.onnx", "-o", "db.json", "--size", "k=1"],
             1,
-            "no open size `k`",
+            "no symbolic size `k`",
         ),
         (["profile", "model.rxm", "--tuning", "db.json"], 1, "compiled already"),
         (["explain", "model.onnx", "--tuning", "none.json"], 1, "No such file"),
         (["explain", "model.onnx", "--tuning", "x.npy"], 1, "not a tuning database"),
     ],
 )
-def test_wrong_calls(
+def test_invalid_usage(
     arguments: list[str],
     status: int,
     message: str,

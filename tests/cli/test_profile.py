@@ -48,7 +48,7 @@ def test_profile_as_json(compiled: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert 0 < found["rest_ms"] < found["total_ms"]
 
 
-def test_runs_are_summed_or_in_order(
+def test_runs_are_summed_or_listed_in_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = onnx.parser.parse_model("""
@@ -69,7 +69,7 @@ def test_runs_are_summed_or_in_order(
     assert first["rate_gflop_s"] == pytest.approx(2 * 4**3 / first["time_ms"] / 1e6)
 
 
-def test_a_model_in_stages_is_refused(
+def test_staged_model_is_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = onnx.parser.parse_model("""
@@ -82,12 +82,10 @@ def test_a_model_in_stages_is_refused(
 
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "compiled when it runs" in captured.err
+    assert "JIT-compiled" in captured.err
 
 
-def test_sizes_that_do_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mismatched_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = onnx.parser.parse_model("""
         <ir_version: 10, opset_import: ["" : 21]>
         g (float[n] x) => (float[2, m] y)

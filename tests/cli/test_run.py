@@ -1,4 +1,4 @@
-"""`relax-mlir run`: inputs from files, outputs to them."""
+"""`relax-mlir run`: inputs from files, outputs to files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_run_writes_an_output_to_a_file(compiled: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), relu(X), rtol=1e-6)
 
 
-def test_run_keeps_outputs_apart_that_files_would_call_alike(tmp_path: Path) -> None:
+def test_run_makes_clashing_file_names_unique(tmp_path: Path) -> None:
     text = """
     func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>)
         attributes {relax.input_names = ["x"], relax.output_names = ["y/1", "y_1"]} {
@@ -82,7 +82,7 @@ def test_run_makes_random_inputs(
 
 
 @pytest.mark.parametrize("change", ["big-endian", "fortran", "strided"])
-def test_run_takes_arrays_as_numpy_stores_them(
+def test_run_accepts_all_numpy_layouts(
     change: str, compiled: Path, tmp_path: Path
 ) -> None:
     changes: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -98,7 +98,7 @@ def test_run_takes_arrays_as_numpy_stores_them(
     np.testing.assert_allclose(np.load(tmp_path / "y_out.npy"), relu(X), rtol=1e-6)
 
 
-def test_run_takes_the_bfloat16_it_writes(tmp_path: Path) -> None:
+def test_run_reads_the_bfloat16_it_writes(tmp_path: Path) -> None:
     text = """
     func.func @main(%x: tensor<5xbf16>) -> tensor<5xbf16> {
       %y = "relax.nn_relu"(%x) : (tensor<5xbf16>) -> tensor<5xbf16>
@@ -146,7 +146,7 @@ def test_run_checks_indices(
     assert "operand `indices`: index out of range at [0]: expected -5 to 4" in error
 
 
-def test_run_refuses_to_check_what_is_compiled(
+def test_run_rejects_index_checks_for_compiled_models(
     compiled: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--input", f"x={compiled / 'x.npy'}", "--check-indices"]

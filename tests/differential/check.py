@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 import relax_mlir
-from relax_mlir import IRModule, cpu, relax
+from relax_mlir import IRModule
 from relax_mlir.dialects.dtypes import from_numpy
-from relax_mlir.pass_context import PassContext
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.tvm import cpu, relax
 from tests.differential.recipes import (
     Definition,
     Recipe,

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir import IRModule, reference
-from relax_mlir.dialects import constraints
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
 from relax_mlir.dialects.dtypes import from_numpy
-from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.op_interface import Case, EdgeCase
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.errors import RelaxError
-from relax_mlir.relax.transform import LegalizeOps
+from relax_mlir.symbolic import constraints
 from relax_mlir.testing import case_module
+from relax_mlir.tvm.relax.transform import LegalizeOps
 from tests.differential.programs import PROGRAMS, Program
 from tests.differential.recipes import (
     Group,

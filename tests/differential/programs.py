@@ -13,9 +13,9 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.errors import OperatorError
-from relax_mlir.script import ir as I
-from relax_mlir.script import tir as T
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.tvm.script import ir as I
+from relax_mlir.tvm.script import tir as T
 
 __all__ = ["PROGRAMS", "Program", "write_call"]
 
@@ -249,7 +249,7 @@ def write_call(
     if program.over:
         return _call_in_place(program, callee, operands, result)
     return CallTirOp(
-        tensors.pack(operands),
+        tensors.pack_tuple(operands),
         callee=callee.value,
         sizes=tensors.shape_attr(list(sizes.values())),
         results=[result],
@@ -288,5 +288,5 @@ def _call_in_place(
         "operator": ir.StringAttr.get("relax.call_tir_inplace"),
         "types": ir.ArrayAttr.get([ir.TypeAttr.get(result)]),
     }
-    packed = tensors.pack([function, tensors.pack(operands)])
+    packed = tensors.pack_tuple([function, tensors.pack_tuple(operands)])
     return ir.Operation.create("relax.call_operator", [result], [packed], attributes)

@@ -20,7 +20,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir import IRModule, reference
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype, from_numpy
 from relax_mlir.dialects.relax import relax_ops

@@ -1,4 +1,4 @@
-"""What tests of imported models share: ONNX text in, numbers compared with onnxruntime."""
+"""Differential testing of the ONNX importer: models as text, compared with onnxruntime."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,8 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper, parser
 
-from relax_mlir import IRModule, reference
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
 from relax_mlir.frontends.onnx import import_onnx
 
 
@@ -32,7 +33,7 @@ def assert_same_numbers(
     tolerance: float = 1e-5,  # f32, sums in another order
     **options: Any,
 ) -> IRModule:
-    """Import, run by numpy, compare with onnxruntime; the module, to look at."""
+    """Import a model, compare its numpy reference with onnxruntime, and return the module."""
     module = import_onnx(model, **options)
     module.verify()
     names = [a.value for a in module.func_op("main").attributes["relax.input_names"]]
@@ -57,7 +58,7 @@ def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
 def typed_model(
     body: str, opset: int, feeds: Mapping[str, np.ndarray]
 ) -> onnx.ModelProto:
-    """The nodes of ``body``; types come from the inputs and from inference."""
+    """A model of the nodes of ``body``, with types from inputs and shape inference."""
     if "Split" in body:
         body = body.replace("y =", "y, rest =")
     model = parse(f"g () => () {{ {body} }}", opset)
@@ -77,7 +78,7 @@ def model_with(
     outputs: Sequence[str] = ("y",),
     opset: int = 21,
 ) -> onnx.ModelProto:
-    """The nodes of ``body`` on ``feeds``, of which ``constants`` stand in the model."""
+    """A model of the nodes of ``body`` on ``feeds``; ``constants`` are initializers."""
     header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>'
     model = parser.parse_model(f"{header} g () => () {{ {body} }}")
     for name, array in feeds.items():
@@ -95,6 +96,6 @@ def model_with(
 def run_by_numpy(
     model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
 ) -> list[np.ndarray]:
-    """What the operators' numpy definitions make of a model."""
+    """The results of a model by the operators' numpy references."""
     given = [feeds[value.name] for value in model.graph.input]
     return list(reference.run(import_onnx(model), *given))

@@ -1,4 +1,4 @@
-"""Damaged models by the thousand, each imported, compiled and run in a process of its own.
+"""Fuzzer: thousands of damaged models, each imported, compiled and run in a child process.
 
 ``python -m tests.frontends.fuzz`` runs 2,000 and prints how many ended how. An outcome is
 good if there is a result or a clear exception, within ``SECONDS`` of computing and
@@ -51,12 +51,12 @@ _CALL_ERRORS = (RelaxError, ValueError, TypeError, NotImplementedError, OSError)
 
 
 class _TooLongError(BaseException):
-    """A mutant is interrupted, as by a user who has waited enough."""
+    """A mutant exceeded its time limit and was interrupted."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a mutant ended.
+    """The outcome of a mutant.
 
     Attributes:
         seed: what it was made of.
@@ -76,7 +76,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether it is what a user may meet."""
+        """Whether the outcome is acceptable for users."""
         return self.kind in GOOD
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Outcome:
 def mutant(
     seed: int, folder: Path
 ) -> tuple[Path | bytes | onnx.ModelProto, Mapping[str, Any], fuzz_models.Base]:
-    """A damaged model, damaged inputs of it, and what they were.
+    """A damaged model with damaged inputs, and their originals.
 
     Args:
         seed: says how they are damaged.
@@ -169,7 +169,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _inputs(module: relax_mlir.IRModule, feeds: Mapping[str, Any]) -> list[Any]:
-    """What is fed, by the names that are left, or else in order."""
+    """Inputs by the remaining names, or else by position."""
     names = module.func_op("main").attributes["relax.input_names"]
     rest = list(feeds.values())
     found = []
@@ -205,7 +205,7 @@ def _attempt_alone(seed: int) -> Outcome:
 
 
 def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
-    """Try mutants in processes of their own; how each ended, in no order."""
+    """Run mutants in child processes; yields their outcomes in any order."""
     names = [base.name for base in fuzz_models.bases()]
     found = try_seeds(
         _attempt_alone,
@@ -229,7 +229,7 @@ def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
 
 
 def _replay(seed: int) -> None:
-    """Show a mutant, and let what it raises escape."""
+    """Print a mutant, and propagate its exception."""
     with tempfile.TemporaryDirectory() as folder:
         source, feeds, base = mutant(seed, Path(folder))
         print(base.name)
@@ -241,7 +241,7 @@ def _replay(seed: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as asked on the command line; 1 if an outcome is not good."""
+    """Run the command line; returns 1 if an outcome is bad."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=2000, help="how many seeds")

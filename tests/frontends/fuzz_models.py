@@ -1,4 +1,4 @@
-"""Valid models that reach every part of the importer and the stages, and their inputs."""
+"""Valid seed models that cover the importer and stages, and their inputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from tests.frontends.single_node import node_model
 
 __all__ = ["Base", "bases"]
 Feeds = Mapping[str, Any]
-"""Arrays, lists of them and None by the names of inputs."""
+"""Inputs by name: arrays, lists of arrays, or None."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """A model, and what it can be called with.
+    """A model with valid inputs.
 
     Attributes:
         name: of what it is for.
@@ -486,7 +486,7 @@ _OLD_FEEDS: Sequence[Feeds] = (
 
 @cache
 def bases() -> tuple[Base, ...]:
-    """All of them, always in the same order."""
+    """All models, in a fixed order."""
     old = [
         Base(f"base{n}", model, feeds)
         for n, (model, feeds) in enumerate(zip(base_models(), _OLD_FEEDS, strict=True))

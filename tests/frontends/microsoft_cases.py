@@ -1,4 +1,4 @@
-"""Models of com.microsoft's operators for mutants, and what onnxruntime says of them."""
+"""Models of com.microsoft's operators for mutation, and their schemas in onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models, and seeded ways to damage models and what is fed to them."""
+"""Small models, and seeded mutations of models and their inputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeVar
@@ -122,7 +122,7 @@ Mutation = Callable[[Rng, onnx.ModelProto], None]
 
 
 def base_models() -> list[onnx.ModelProto]:
-    """The models, all valid."""
+    """The valid models."""
     models = [parser.parse_model(text) for text in _MODELS]
     for tensor in models[0].graph.initializer[:1]:
         array = numpy_helper.to_array(tensor)
@@ -131,7 +131,7 @@ def base_models() -> list[onnx.ModelProto]:
 
 
 def mutated_bytes(rng: Rng, data: bytes) -> bytes:
-    """Bytes flipped, cut, doubled or put in."""
+    """Bytes flipped, removed, duplicated or inserted."""
     buffer = bytearray(data)
     for _ in range(rng.integers(1, 6)):
         at = int(rng.integers(0, max(1, len(buffer))))
@@ -150,7 +150,7 @@ def mutated_bytes(rng: Rng, data: bytes) -> bytes:
 
 
 def mutated_model(rng: Rng, model: onnx.ModelProto, most: int = 3) -> onnx.ModelProto:
-    """A copy of a model with up to ``most`` fields changed."""
+    """A copy of a model with up to ``most`` mutated fields."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for _ in range(rng.integers(1, most + 1)):
@@ -166,7 +166,7 @@ def mutated_model(rng: Rng, model: onnx.ModelProto, most: int = 3) -> onnx.Model
 
 
 def mutated_feeds(rng: Rng, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of what a model is called with, one or two inputs of which are absurd."""
+    """A copy of inputs, one or two of them absurd."""
     copy = dict(feeds)
     for _ in range(rng.integers(1, 3)):
         name = _pick(rng, copy)
@@ -179,7 +179,7 @@ def mutated_feeds(rng: Rng, feeds: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _absurd(rng: Rng, value: Any) -> Any:  # Any: whatever is fed
-    """Something like a value that is most likely wrong."""
+    """A variation of a value that is most likely invalid."""
     if isinstance(value, list):
         parts = [_absurd(rng, part) for part in value]
         return parts[: int(rng.integers(0, 3))]
@@ -416,7 +416,7 @@ def _drop_value(rng: Rng, model: onnx.ModelProto) -> None:
 
 
 def _swap_nodes(rng: Rng, model: onnx.ModelProto) -> None:
-    """Let two nodes make each other's results."""
+    """Swap the outputs of two nodes."""
     one, other = _pick(rng, _nodes(model)), _pick(rng, _nodes(model))
     kept = list(one.output)
     one.output[:] = other.output

@@ -1,4 +1,4 @@
-"""Models that node mutants are made of: ONNX's node tests, and operators that have none."""
+"""Seed models of node mutants: ONNX's node tests, and operators without such tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ENDLESS = frozenset(("Loop", "BlackmanWindow", "HammingWindow", "HannWindow"))
 
 @dataclass
 class NodeCase:
-    """A model of one node, or few, and what it is called with.
+    """A model of one or few nodes, with inputs.
 
     Attributes:
         name: of the node test.
@@ -52,7 +52,7 @@ class NodeCase:
 
     @property
     def node(self) -> onnx.NodeProto:
-        """The node that is changed."""
+        """The node to mutate."""
         return self.model.graph.node[self.place]
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -86,7 +86,7 @@ def _element(array: np.ndarray) -> int:
 
 @cache
 def bases() -> tuple[NodeCase, ...]:
-    """The node tests that take and give tensors, and models of other operators."""
+    """Node tests on tensors, and models of other operators."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ONNX's own arithmetic overflows here
         tests = loader.load_model_tests(kind="node")

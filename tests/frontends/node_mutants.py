@@ -1,4 +1,4 @@
-"""Mutants of ONNX's node tests, compared with onnxruntime and ONNX's reference.
+"""Mutation testing of ONNX's node tests against onnxruntime and ONNX's reference.
 
 ``make node-mutants`` takes some thousand: a node test of which an attribute, an input's
 values, shape or type, or how it is given was changed. What we compute has to be what
@@ -51,7 +51,7 @@ _SECONDS = 120.0  # of silence, after which a worker is killed
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a mutant ended.
+    """The outcome of a mutant.
 
     Attributes:
         seed: of the mutant.
@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing has to be said about it."""
+        """Whether the outcome needs no explanation."""
         return self.kind in _GOOD
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ def attempt(
     skipped: Collection[str] = (),
     begin: Callable[[str], object] = lambda stage: None,
 ) -> Outcome:
-    """Run a mutant everywhere and compare.
+    """Run a mutant on all runtimes and compare.
 
     Args:
         seed, domain: of the mutant.
@@ -196,7 +196,7 @@ def _is_of_floats(dtype: np.dtype) -> bool:
 def _verdict_of_folding(
     ours: _Arrays, folded: _Arrays | Exception
 ) -> tuple[str, str] | None:
-    """What is wrong with the results for constant inputs, if anything is."""
+    """The mismatch of the results for constant inputs, if there is one."""
     if isinstance(folded, Exception):
         return "folding", _line(folded)
     if len(ours) == len(folded) and all(map(_is_same, ours, folded)):
@@ -239,7 +239,7 @@ def _caught(run: Callable[[], _Arrays]) -> _Arrays | Exception:
 
 
 def _onnxruntime(case: NodeCase) -> _Arrays:
-    """What onnxruntime gives; types that its Python has not go through float32."""
+    """Results of onnxruntime; types without Python support go through float32."""
     strange = {n: a for n, a in case.feeds.items() if _is_strange(a.dtype)}
     model = NodeCase(case.name, case.model, strange).folded()
     usual = [v for v in case.model.graph.input if v.name not in strange]
@@ -292,7 +292,7 @@ def _standard(case: NodeCase) -> _Arrays:
 
 
 def _compiled(case: NodeCase) -> _Arrays:
-    """What our compiled code gives, which has to leave its inputs as they are."""
+    """Results of our compiled code, which must not modify its inputs."""
     module = import_onnx(case.model)
     names = [a.value for a in module.func_op("main").attributes["relax.input_names"]]
     given = [_laid_out(case, name) for name in names]
@@ -316,7 +316,7 @@ def _folded(case: NodeCase) -> _Arrays:
 
 
 def _is_meant(error: Exception) -> bool:
-    """Whether an error is one that a user may meet: ours, or of a call's arguments."""
+    """Whether an error is acceptable for users: ours, or of a call's arguments."""
     text = str(error)
     if isinstance(error, RelaxError):
         return _ACCIDENT.search(text) is None
@@ -391,7 +391,7 @@ def _known() -> tuple[tuple[str, str, re.Pattern[str], str], ...]:
 
 
 def reason(outcome: Outcome) -> str | None:
-    """Why an outcome may be as it is; None if nothing says so."""
+    """The listed reason for an outcome, or None."""
     for operators, kind, text, why in _known():
         is_of = operators == "*" or outcome.operator in operators.split("|")
         if is_of and kind == outcome.kind and text.search(outcome.message):
@@ -400,7 +400,7 @@ def reason(outcome: Outcome) -> str | None:
 
 
 def _limit_memory() -> None:
-    """Let an allocation fail before the machine's memory ends."""
+    """Limit memory, so that allocations fail before the machine's memory is exhausted."""
     limit = 4 << 30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
@@ -414,7 +414,7 @@ def _tried(task: _Task) -> Outcome:
 
 
 def run(seeds: Iterable[int], workers: int = 1, domain: str = "onnx") -> list[Outcome]:
-    """Try mutants in processes, which may die; how each ended, by seed.
+    """Run mutants in child processes, which may crash; outcomes by seed.
 
     Where another runtime ends the process, the mutant is tried again without it.
     """
@@ -442,7 +442,7 @@ def run(seeds: Iterable[int], workers: int = 1, domain: str = "onnx") -> list[Ou
 
 
 def _replay(seed: int, domain: str) -> None:
-    """Show a mutant, and let what it raises escape."""
+    """Print a mutant, and propagate its exception."""
     case = mutant(seed, domain)
     print(case.name, case.mutations)
     print(onnx.printer.to_text(case.model))
@@ -457,7 +457,7 @@ def _replay(seed: int, domain: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as asked on the command line; 1 if an outcome has no reason."""
+    """Run the command line; returns 1 if an outcome has no reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=4000, help="how many seeds")

@@ -1,4 +1,4 @@
-"""What tests of operators in other domains share: models of one node."""
+"""Single-node models for tests of operators in other domains."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Weights of ONNX models: in files of their own or not; what is refused."""
+"""Inline and external weights of ONNX models, and rejected ones."""
 
 import os
 import resource
@@ -43,10 +43,10 @@ def rewrite(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("change", [truncate, rewrite, Path.unlink])
 @pytest.mark.parametrize("op", ["MatMul", "Add"])
-def test_a_compiled_model_outlives_its_weights(
+def test_compiled_model_outlives_its_weight_files(
     tmp_path: Path, op: str, change: Callable[[Path], None]
 ) -> None:
-    """A mapped file would end the process, or change what the model computes."""
+    """A mapped file could crash the process, or change the model's weights."""
     weight = random(64, 64)
     path = save_external(tmp_path, weight, op=op)
     compiled = relax_mlir.compile(path, cache=False)
@@ -61,7 +61,7 @@ def test_a_compiled_model_outlives_its_weights(
 
 
 @pytest.mark.parametrize("change", [truncate, rewrite, Path.unlink])
-def test_a_file_that_changes_while_a_model_is_read_is_refused(
+def test_file_modified_during_import_is_rejected(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     save_external(tmp_path, random(64, 64))
@@ -79,7 +79,7 @@ def test_a_file_that_changes_while_a_model_is_read_is_refused(
         weights.array(tensor)
 
 
-def test_a_model_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+def test_model_can_have_more_files_than_the_open_file_limit(tmp_path: Path) -> None:
     save_external(tmp_path, random(64, 64))
     model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
     (tensor,) = model.graph.initializer
@@ -97,7 +97,7 @@ def test_a_model_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> 
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
+def test_external_file_can_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
     weight = random(64, 64)
     path = save_external(tmp_path, weight, offset=3)  # not aligned: copied
 
@@ -122,7 +122,7 @@ def save_external(
 
 
 def owner(array: np.ndarray) -> Any:
-    """What holds the memory of an array."""
+    """The owner of an array's memory."""
     held: Any = array
     while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
         held = held.base
@@ -135,7 +135,7 @@ def test_raw_data_are_not_copied() -> None:
     assert isinstance(owner(module.constants["w0"]), bytes)
 
 
-def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
+def test_external_data_must_be_inside_the_folder(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     secret = tmp_path / "secret.bin"
@@ -155,8 +155,8 @@ def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
         "none.bin": "cannot be read: No such file",
         "loop.bin": "cannot be read",
         "folder.bin": "is not a regular file",
-        "short.bin": "lie outside of `short.bin`: expected bytes 0 to 16, got .* 15",
-        "empty.bin": "lie outside of `empty.bin`",
+        "short.bin": "exceed `short.bin`: expected bytes 0 to 16, got .* 15",
+        "empty.bin": "exceed `empty.bin`",
     }
     for location, message in cases.items():
         model = good()
@@ -171,12 +171,12 @@ def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
         ({"offset": -1}, "bad offset: expected a number of bytes, got '-1'"),
         ({"offset": "x"}, "bad offset"),
         ({"offset": 10**30}, "bad offset"),
-        ({"offset": 17}, "lie outside of `data.bin`: expected bytes 17 to 33"),
-        ({"offset": 10**18}, "lie outside of `data.bin`"),
+        ({"offset": 17}, "exceed `data.bin`: expected bytes 17 to 33"),
+        ({"offset": 10**18}, "exceed `data.bin`"),
         ({"length": 15}, "wrong length: expected 16 bytes, got 15"),
     ],
 )
-def test_external_data_must_be_in_the_file(
+def test_external_data_must_be_inside_the_file(
     entries: dict[str, object], message: str, tmp_path: Path
 ) -> None:
     (tmp_path / "data.bin").write_bytes(bytes(32))
@@ -187,7 +187,7 @@ def test_external_data_must_be_in_the_file(
         import_onnx(as_path(model, tmp_path))
 
 
-def test_external_data_need_a_path() -> None:
+def test_external_data_require_a_model_path() -> None:
     model = good()
     external(model, location="data.bin")
 
@@ -197,8 +197,8 @@ def test_external_data_need_a_path() -> None:
         import_onnx(model)
 
 
-def test_a_linked_model_brings_its_own_data(tmp_path: Path) -> None:
-    """As the caches of model hubs lay files out."""
+def test_symlinked_model_uses_its_own_data(tmp_path: Path) -> None:
+    """The layout of model hubs' caches."""
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
     blobs.mkdir()
     snapshot.mkdir()

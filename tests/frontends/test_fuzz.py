@@ -14,7 +14,7 @@ _WHOLE = [base for base in fuzz_models.bases() if base.name != "external"]
 
 
 @pytest.mark.slow  # whole models in a process of their own
-def test_mutants_end_well() -> None:
+def test_mutants_compute_or_raise_clear_errors() -> None:
     outcomes = fuzz.run(range(150))
 
     assert len(outcomes) == 150
@@ -25,7 +25,7 @@ def test_mutants_end_well() -> None:
 
 
 @pytest.mark.slow  # waits for a process that is killed
-def test_what_kills_a_process_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz, "_WALL", 0.0)
 
     (outcome,) = fuzz.run([0])
@@ -36,7 +36,7 @@ def test_what_kills_a_process_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow  # compiles some
 @pytest.mark.parametrize("base", _WHOLE, ids=lambda base: base.name)
-def test_what_is_not_damaged_runs(base: fuzz_models.Base) -> None:
+def test_undamaged_models_run(base: fuzz_models.Base) -> None:
     module = relax_mlir.import_onnx(base.model)
     names = module.func_op("main").attributes["relax.input_names"]
 

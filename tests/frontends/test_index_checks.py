@@ -1,4 +1,4 @@
-"""Models compiled with ``checks="indices"`` refuse the indices that onnxruntime refuses."""
+"""Models compiled with ``checks="indices"`` reject the indices that onnxruntime rejects."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ onnxruntime.set_default_logger_severity(4)
 
 @dataclass(frozen=True)
 class NodeCase:
-    """A node one operand of which holds indices.
+    """A node with an index operand.
 
     Attributes:
         op_type: the operator, ``domain::Name`` outside of ai.onnx.
@@ -195,7 +195,7 @@ _SLOW = {"RNN", "GRU", "LSTM", f"{_MS}GroupQueryAttention", "Attention", "RoiAli
         for n, c in enumerate(CASES)
     ],
 )
-def test_indices_are_refused_as_by_onnxruntime(case: NodeCase) -> None:
+def test_indices_are_rejected_as_by_onnxruntime(case: NodeCase) -> None:
     """The lowest and highest, one below and one above; first and last of the indices."""
     model = case.model()
     compiled = relax_mlir.compile(model, checks="indices")
@@ -224,7 +224,7 @@ def _accepts(
     return True
 
 
-def test_numbers_of_images_are_refused_as_by_onnxruntime() -> None:
+def test_batch_indices_are_rejected_as_by_onnxruntime() -> None:
     """They are floats, the first column of the regions."""
     x = np.ones((2, 1, 5, 5), np.float32)
     rois = np.array([[0, 0, 0, 2, 2], [1, 0, 0, 2, 2]], np.float32)
@@ -253,7 +253,7 @@ def test_numbers_of_images_are_refused_as_by_onnxruntime() -> None:
         ("ai.onnx.ml::ArrayFeatureExtractor", (0,)),
     ],
 )
-def test_no_indices_are_in_range(operator: str, indices: tuple[int, ...]) -> None:
+def test_empty_indices_are_valid(operator: str, indices: tuple[int, ...]) -> None:
     inputs = [np.ones((5, 3), np.float32), np.zeros(indices, np.int64)]
     model, arrays = node_model(operator, inputs)
     compiled = relax_mlir.compile(model, checks="indices")
@@ -264,7 +264,7 @@ def test_no_indices_are_in_range(operator: str, indices: tuple[int, ...]) -> Non
 
 
 def gather(*, extra: str = "") -> onnx.ModelProto:
-    """A model that gathers rows, of open sizes."""
+    """A model that gathers rows, with symbolic sizes."""
     return parse(
         "g (float[n, 3] x, int64[k] i) => (float[k, 3] y) "
         f"{{ [rows] y = Gather <axis = 0> (x, i) {extra} }}",
@@ -296,14 +296,14 @@ def test_bounds_are_the_sizes_of_the_call() -> None:
         compiled(X[:4], np.array([4]))
 
 
-def test_an_open_number_of_indices_may_be_none() -> None:
+def test_symbolic_number_of_indices_can_be_zero() -> None:
     compiled = relax_mlir.compile(gather(), checks="indices")
 
     assert compiled(X, np.zeros(0, np.int64))[0].shape == (0, 3)
     assert compiled(X[:0], np.zeros(0, np.int64))[0].shape == (0, 3)
 
 
-def test_components_have_ranges_of_their_own() -> None:
+def test_components_have_separate_ranges() -> None:
     model = parse(
         "g (float[2, 7] x, int64[k, 2] i) => (float[k] y) { y = GatherND (x, i) }",
         opset=21,
@@ -318,7 +318,7 @@ def test_components_have_ranges_of_their_own() -> None:
         compiled(x, np.array([[1, 6], [6, 1]]))
 
 
-def test_an_ignored_target_is_no_class() -> None:
+def test_ignored_target_is_valid() -> None:
     model = parse(
         "g (float[2, 3] x, int64[2] t) => (float l) "
         "{ l = NegativeLogLikelihoodLoss <ignore_index = -9> (x, t) }",
@@ -335,7 +335,7 @@ def test_an_ignored_target_is_no_class() -> None:
 @pytest.mark.parametrize(
     "model", [gather(), CASES[27].model()], ids=["gather", "attention"]
 )
-def test_a_model_without_checks_calls_none(model: onnx.ModelProto) -> None:
+def test_model_without_checks_has_no_check_calls(model: onnx.ModelProto) -> None:
     """Not even for nodes whose rules say what their operands may hold."""
     module = relax_mlir.import_onnx(model)
 
@@ -346,7 +346,7 @@ def test_a_model_without_checks_calls_none(model: onnx.ModelProto) -> None:
     assert 'callee = "relax_mlir.check_indices"' in checked
 
 
-def test_constant_indices_are_refused_when_compiling() -> None:
+def test_constant_indices_are_checked_at_compile_time() -> None:
     def model(index: int) -> onnx.ModelProto:
         return parse(
             "g (float[5, 3] x) => (float[1, 3] y) <int64[1] i = {2}, int64[1] d = "
@@ -360,7 +360,7 @@ def test_constant_indices_are_refused_when_compiling() -> None:
     relax_mlir.compile(model(3))(X)
 
 
-def test_constant_operands_of_larger_nodes_are_refused_when_compiling() -> None:
+def test_constant_index_operands_of_fused_nodes_are_checked_at_compile_time() -> None:
     x, table = np.ones((1, 2, 2, 4), np.float32), np.ones((4, 2), np.float32)
 
     def model(place: int) -> onnx.ModelProto:
@@ -373,7 +373,7 @@ def test_constant_operands_of_larger_nodes_are_refused_when_compiling() -> None:
         relax_mlir.compile(model(4), checks="indices")
 
 
-def test_a_constant_index_of_an_open_axis_is_checked_by_calls() -> None:
+def test_constant_index_of_a_symbolic_axis_is_checked_at_run_time() -> None:
     model = parse(
         "g (float[n, 3] x) => (float[1, 3] y) <int64[1] i = {4}> "
         "{ y = Gather <axis = 0> (x, i) }",
@@ -386,7 +386,7 @@ def test_a_constant_index_of_an_open_axis_is_checked_by_calls() -> None:
         compiled(X[:4])
 
 
-def test_a_result_that_nothing_needs_is_checked() -> None:
+def test_unused_result_is_checked() -> None:
     model = parse(
         "g (float[5, 3] x, int64[2] i) => (int64[2] s, float[5, 3] z) "
         "{ r = Gather <axis = 0> (x, i) s = Shape (r) z = Neg (x) }",
@@ -414,7 +414,7 @@ _LOOP = (
 
 
 @pytest.mark.slow
-def test_a_branch_checks_if_it_runs() -> None:
+def test_branch_checks_only_if_taken() -> None:
     compiled = relax_mlir.compile(parse(_BRANCHES, opset=21), checks="indices")
 
     compiled(np.array(False), X, np.array([7]))
@@ -424,7 +424,7 @@ def test_a_branch_checks_if_it_runs() -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_checks_every_step_also_in_a_file(tmp_path: Path) -> None:
+def test_loop_checks_every_step_and_in_saved_models(tmp_path: Path) -> None:
     compiled = relax_mlir.compile(parse(_LOOP, opset=21), checks="indices")
     compiled.save(tmp_path / "loop.rxm")
 
@@ -434,7 +434,7 @@ def test_a_loop_checks_every_step_also_in_a_file(tmp_path: Path) -> None:
             model(np.array(6), X[:, 0])
 
 
-def test_text_is_picked_by_checked_indices() -> None:
+def test_indices_into_strings_are_checked() -> None:
     model = parse(
         "g (string[n] x, int64[k] i) => (string[k] y) "
         "{ [rows] y = Gather <axis = 0> (x, i) }",
@@ -448,7 +448,7 @@ def test_text_is_picked_by_checked_indices() -> None:
         compiled(x, np.array([3]))
 
 
-def test_sizes_that_broadcast_otherwise_are_checked() -> None:
+def test_recompiled_broadcasts_are_checked() -> None:
     """Code for such sizes is compiled from the source, as the model was."""
     model = parse(
         "g (float[n, 3] x, float[m, 3] z, int64[k] i) => (float[k, 3] y) "
@@ -463,7 +463,7 @@ def test_sizes_that_broadcast_otherwise_are_checked() -> None:
             compiled(X, z, np.array([5]))
 
 
-def test_a_file_checks(tmp_path: Path) -> None:
+def test_saved_model_checks(tmp_path: Path) -> None:
     relax_mlir.compile(gather(), checks="indices").save(tmp_path / "m.rxm")
     loaded = relax_mlir.load(tmp_path / "m.rxm")
 
@@ -471,7 +471,7 @@ def test_a_file_checks(tmp_path: Path) -> None:
         loaded(X, np.array([5]))
 
 
-def test_the_cache_tells_models_with_checks_from_others(tmp_path: Path) -> None:
+def test_cache_distinguishes_models_with_checks(tmp_path: Path) -> None:
     model = gather().SerializeToString()
     for _ in range(2):
         relax_mlir.compile(model, cache=tmp_path)(X, np.array([5]))
@@ -481,7 +481,7 @@ def test_the_cache_tells_models_with_checks_from_others(tmp_path: Path) -> None:
             )
 
 
-def test_threads_raise_errors_of_their_own_calls() -> None:
+def test_threads_raise_only_their_own_errors() -> None:
     compiled = relax_mlir.compile(gather(), checks="indices", threads=2)
     errors: dict[int, str] = {}
 
@@ -504,7 +504,7 @@ def test_threads_raise_errors_of_their_own_calls() -> None:
     }
 
 
-def test_a_call_after_an_error_is_right() -> None:
+def test_call_after_an_error_is_correct() -> None:
     compiled = relax_mlir.compile(gather(), checks="indices")
 
     with pytest.raises(IndexOutOfRangeError):
@@ -513,7 +513,7 @@ def test_a_call_after_an_error_is_right() -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_module_that_is_lowered_with_checks_keeps_them(level: str) -> None:
+def test_lowered_module_keeps_checks(level: str) -> None:
     module = relax_mlir.import_onnx(gather())
     lowered = relax_mlir.lower(module, to=level, checks="indices")
 
@@ -522,7 +522,7 @@ def test_a_module_that_is_lowered_with_checks_keeps_them(level: str) -> None:
         relax_mlir.run(lowered, X, np.array([5]))
 
 
-def test_what_is_no_graph_is_refused() -> None:
+def test_non_graph_input_is_rejected() -> None:
     lowered = relax_mlir.lower(relax_mlir.import_onnx(gather()), to="tir")
 
     with pytest.raises(IRError, match=r"checks `indices`: expected a graph.*`tir`"):

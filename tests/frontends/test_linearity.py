@@ -1,4 +1,4 @@
-"""Import and compilation do so much more work for so many more nodes, and no more."""
+"""Import and compilation are linear in the number of nodes."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _MOST = 4.6  # times the work for 4 times the nodes
 
 @pytest.mark.slow  # models of hundreds of nodes
 @pytest.mark.parametrize("kind", KINDS)
-def test_work_grows_with_the_number_of_nodes(kind: str) -> None:
+def test_work_is_linear_in_the_number_of_nodes(kind: str) -> None:
     """Calls of functions are counted: unlike seconds, they are the same on all machines."""
     few, many = (_calls(partial(_lowered, KINDS[kind](n))) for n in (_FEW, _MANY))
 
@@ -25,7 +25,7 @@ def test_work_grows_with_the_number_of_nodes(kind: str) -> None:
 
 
 def _lowered(model: onnx.ModelProto) -> object:
-    """All that is done to a model as a whole; of one with stages, its import."""
+    """Import and compile a model; only import one with stages."""
     module = relax_mlir.import_onnx(model)
     names = [o.operation.name for o in module.func_op("main").entry_block.operations]
     if "relax.extern_func" in names:
@@ -34,7 +34,7 @@ def _lowered(model: onnx.ModelProto) -> object:
 
 
 def _calls(work: Callable[[], object]) -> int:
-    """How many functions are called, of Python or C."""
+    """The number of calls of Python and C functions."""
     count = 0
 
     def seen(frame: object, event: str, argument: object) -> None:

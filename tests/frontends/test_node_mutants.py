@@ -13,7 +13,7 @@ from tests.frontends.single_node import node_model
 
 @pytest.mark.slow
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_mutants_agree_or_are_listed_with_a_reason(domain: str) -> None:
+def test_mutants_agree_or_have_a_listed_reason(domain: str) -> None:
     # In a process of their own: onnxruntime may end it.
     outcomes = run(range(25), domain=domain)
 
@@ -23,7 +23,7 @@ def test_mutants_agree_or_are_listed_with_a_reason(domain: str) -> None:
     assert sum(o.kind == "agrees" for o in outcomes) > 9
 
 
-def test_reasons_are_for_what_they_name() -> None:
+def test_reasons_match_their_operators() -> None:
     flag = "x: keepdims=2: ModelError: attribute `keepdims`: expected 0 or 1, got 2."
 
     assert reason(Outcome(0, "ReduceMax", "strict", flag)) is not None
@@ -32,7 +32,7 @@ def test_reasons_are_for_what_they_name() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, ml_dtypes.int4])
-def test_integers_of_floats_that_they_stand_for_are_compared(dtype: type) -> None:
+def test_integers_cast_from_floats_are_compared(dtype: type) -> None:
     x = np.array([0.5, 7.5, -0.5, np.nan, np.inf, -1e30, 2.0**63], np.float32)
     model, feeds = node_model(
         "Cast", [x], to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -58,7 +58,7 @@ def test_layouts_keep_shapes_and_elements(layout: str) -> None:
 
 @pytest.mark.slow  # the node tests are made: five seconds
 @pytest.mark.parametrize("domain", DOMAINS)
-def test_seeds_make_the_same_mutants_of_every_kind(domain: str) -> None:
+def test_seeds_reproduce_mutants_of_every_kind(domain: str) -> None:
     made = [mutant(seed, domain) for seed in range(300)]
     again = [mutant(seed, domain) for seed in range(300)]
 

@@ -1,4 +1,4 @@
-"""Attention of the standard: heads, masks, what is remembered, and queries that see nothing."""
+"""Standard Attention: heads, masks, KV cache, and fully masked queries."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from onnx import ModelProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from relax_mlir import IRModule, compile, import_onnx, lower, reference
+from relax_mlir import IRModule, compile, import_onnx, lower
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
@@ -50,7 +51,7 @@ class Form:
     names: tuple[str, str] | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is fed to it, in the order of the inputs; of batch 2."""
+        """Its inputs in order, with batch 2."""
         rng = np.random.default_rng(0)
 
         def drawn(heads: int, count: int, size: int) -> np.ndarray:
@@ -113,7 +114,7 @@ class Form:
 
 
 def wanted(model: ModelProto, form: Form) -> list[np.ndarray]:
-    """What the standard's own code gives."""
+    """Results of the standard's reference implementation."""
     return [np.asarray(y) for y in ReferenceEvaluator(model).run(None, form.arrays())]
 
 
@@ -139,7 +140,7 @@ def programs(module: IRModule) -> list[str]:
     rules = [
         f.attributes["tir.rule"].value for f in lowered.func_ops() if is_program(f)
     ]
-    return [rule for rule in rules if rule in ("Attention", "Contraction")]
+    return [rule for rule in rules if rule in ("Attention", "Gemm")]
 
 
 def is_program(function: Any) -> bool:
@@ -179,7 +180,7 @@ _SHARED: dict[str, Any] = {"heads": 4, "shared": 2}
         (Form(dtype=np.float16), {"softmax_precision": 1}),
     ],
 )
-def test_it_is_what_the_standard_says(form: Form, attrs: dict[str, Any]) -> None:
+def test_attention_matches_the_standard(form: Form, attrs: dict[str, Any]) -> None:
     check(form, **attrs)
 
 
@@ -199,13 +200,13 @@ def test_it_is_what_the_standard_says(form: Form, attrs: dict[str, Any]) -> None
         Form(past=3, names=("s", "p"), is_flat=True, **_SHARED),
     ],
 )
-def test_it_goes_on_from_what_is_remembered(form: Form) -> None:
+def test_attention_continues_from_the_kv_cache(form: Form) -> None:
     check(form, outputs=3, is_causal=1)
 
 
 @examples(12)
 @given(st.data())
-def test_many_forms(data: st.DataObject) -> None:
+def test_many_variants(data: st.DataObject) -> None:
     def one(*choices: Any) -> Any:
         return data.draw(st.sampled_from(choices))
 
@@ -231,7 +232,7 @@ def test_many_forms(data: st.DataObject) -> None:
     check(form, outputs=1 if past is None else 3, is_causal=one(0, 1), softcap=cap)
 
 
-def test_all_of_it_is_one_program() -> None:
+def test_attention_is_one_kernel() -> None:
     assert programs(check(Form(queries=16, keys=16), is_causal=1)) == ["Attention"]
     shared = Form(queries=16, keys=16, is_flat=True, **_SHARED)
     module = check(shared, is_causal=1)
@@ -250,7 +251,7 @@ def test_all_of_it_is_one_program() -> None:
         (Form(mask="float", mask_shape=(5, 3), names=("s", "p")), 1, {}),
     ],
 )
-def test_the_rest_is_left_to_the_body(
+def test_unsupported_attributes_use_the_function_body(
     form: Form, outputs: int, attrs: dict[str, Any]
 ) -> None:
     """The scores, more bits than operands have, and masks whose length is not known."""
@@ -274,7 +275,7 @@ def test_the_rest_is_left_to_the_body(
            { y = Attention <q_num_heads = 4, kv_num_heads = 4> (q, k, v) }""",
     ],
 )
-def test_open_sizes_of_heads_are_left_to_it_as_well(text: str) -> None:
+def test_symbolic_head_sizes_use_the_function_body(text: str) -> None:
     model = parse(text, opset=24, ir=11)
     is_flat = "num_heads" in text
     arrays = Form(queries=3, is_flat=is_flat).arrays()
@@ -294,7 +295,7 @@ def test_open_sizes_of_heads_are_left_to_it_as_well(text: str) -> None:
         (Form(is_flat=True, heads=4, shared=4), "`q_num_heads` is missing"),
     ],
 )
-def test_what_does_not_fit_is_refused(form: Form, message: str) -> None:
+def test_mismatched_operands_are_rejected(form: Form, message: str) -> None:
     model = form.model()
     if form.is_flat:
         del model.graph.node[0].attribute[:]
@@ -311,7 +312,7 @@ def test_what_does_not_fit_is_refused(form: Form, message: str) -> None:
         ("pv", [2, 3, 8], "input 5: expected rank 4"),
     ],
 )
-def test_other_ranks_are_refused(name: str, shape: list[int], message: str) -> None:
+def test_wrong_ranks_are_rejected(name: str, shape: list[int], message: str) -> None:
     model = Form(past=3, mask="bool", mask_shape=(5, 8)).model()
     (given,) = [i for i in model.graph.input if i.name == name]
     element = given.type.tensor_type.elem_type
@@ -320,7 +321,7 @@ def test_other_ranks_are_refused(name: str, shape: list[int], message: str) -> N
         import_onnx(model)
 
 
-def test_half_of_a_memory_is_refused() -> None:
+def test_incomplete_kv_cache_is_rejected() -> None:
     model = Form(past=3).model()
     del model.graph.node[0].input[5]
     with pytest.raises(ModelError, match="go together"):

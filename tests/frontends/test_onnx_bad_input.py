@@ -1,4 +1,4 @@
-"""No file, bytes or message ends the process or escapes as anything but our errors."""
+"""Invalid files, bytes and messages raise only our errors, and never abort the process."""
 
 import os
 import re
@@ -91,7 +91,7 @@ BAD: dict[str, tuple[Damage, str]] = {
     "no outputs": (_set("output", []), "the graph has no outputs"),
     "output of nobody": (
         _set("output[0].name", "z"),
-        "nothing makes the output `z`",
+        "no node defines the output `z`",
     ),
     "output twice": (
         lambda m: m.graph.output.append(m.graph.output[0]),
@@ -108,23 +108,23 @@ BAD: dict[str, tuple[Damage, str]] = {
     ),
     "value made twice": (
         _set("node[1].output", ["s"]),
-        r"node `second` \(Relu\): makes `s`, as node `first` \(Add\) does",
+        r"node `second` \(Relu\): defines `s`, as node `first` \(Add\) does",
     ),
     "value made and given": (
         _set("node[1].output", ["x"]),
-        r"node `second` \(Relu\): makes `x`, which is an input or initializer",
+        r"node `second` \(Relu\): defines `x`, which is an input or initializer",
     ),
     "value of nobody": (
         _set("node[1].input", ["S1"]),
-        r"node `second` \(Relu\): reads `S1`, which nothing makes",
+        r"node `second` \(Relu\): reads `S1`, which is not defined",
     ),
     "cycle": (
         _set("node[0].input", ["x", "y"]),
-        "nodes wait for each other in a cycle: `first`, `third`, `second`",
+        "nodes depend on each other in a cycle: `first`, `third`, `second`",
     ),
     "cycle of one": (
         _set("node[1].input", ["t"]),
-        "nodes wait for each other in a cycle: `second`",
+        "nodes depend on each other in a cycle: `second`",
     ),
     "too few inputs": (
         _set("node[0].input", ["x"]),
@@ -152,7 +152,7 @@ BAD: dict[str, tuple[Damage, str]] = {
     ),
     "attribute twice": (
         lambda m: m.graph.node[2].attribute.append(m.graph.node[2].attribute[0]),
-        r"node `third` \(Transpose\): attribute `perm` is given twice",
+        r"node `third` \(Transpose\): attribute `perm` occurs twice",
     ),
     "attribute that does not fit": (
         _set("node[2].attribute[0].ints", [0, 0]),
@@ -240,7 +240,7 @@ def as_path(model: onnx.ModelProto, folder: Path) -> Path:
 
 @pytest.mark.parametrize("way", ["path", "bytes", "message"])
 @pytest.mark.parametrize("what", [*BAD, *UNSUPPORTED])
-def test_bad_models_are_refused_each_way_in(
+def test_bad_models_are_rejected_from_every_source(
     what: str, way: str, tmp_path: Path
 ) -> None:
     damage, message = {**BAD, **UNSUPPORTED}[what]
@@ -289,18 +289,18 @@ def nested_bytes(depth: int) -> bytes:
     return model.SerializeToString() + wire(7, data)
 
 
-def test_bytes_may_not_nest_deeper_than_protobuf_reads() -> None:
+def test_bytes_nested_deeper_than_protobuf_allows_are_rejected() -> None:
     for depth in (40, 1_000):
         with pytest.raises(ModelError, match="not an ONNX model"):
             import_onnx(nested_bytes(depth))
 
 
 def test_nested_bodies_are_checked_like_the_graph() -> None:
-    with pytest.raises(ModelError, match=r"reads `[cx]`, which nothing makes"):
+    with pytest.raises(ModelError, match=r"reads `[cx]`, which is not defined"):
         import_onnx(nested_bytes(30))
 
 
-def test_a_message_may_not_nest_deeply() -> None:
+def test_deeply_nested_message_is_rejected() -> None:
     model = good()
     graph = model.graph
     for _ in range(70):
@@ -314,7 +314,7 @@ def test_a_message_may_not_nest_deeply() -> None:
 # Files.
 
 
-def test_a_path_must_be_a_model_file(tmp_path: Path) -> None:
+def test_path_must_be_a_model_file(tmp_path: Path) -> None:
     pointer = tmp_path / "pointer.onnx"
     pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
     pipe = tmp_path / "pipe"
@@ -340,7 +340,7 @@ def test_bytes_must_be_a_model(data: bytes) -> None:
         import_onnx(data)
 
 
-def test_every_cut_is_refused() -> None:
+def test_every_truncation_is_rejected() -> None:
     data = good().SerializeToString()
 
     for length in range(len(data)):
@@ -398,7 +398,7 @@ def test_all_problems_are_reported() -> None:
         import_onnx(model)
 
 
-def test_a_covered_model_is_reported_as_such() -> None:
+def test_covered_model_is_reported_as_covered() -> None:
     report = check_onnx(good())
 
     assert report.is_ok
@@ -414,7 +414,7 @@ CHUNKS = [pytest.param(i, marks=() if i < 8 else pytest.mark.slow) for i in rang
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_mutated_models_are_imported_or_refused(chunk: int, tmp_path: Path) -> None:
+def test_mutated_models_are_imported_or_rejected(chunk: int, tmp_path: Path) -> None:
     models = mutations.base_models()
     refused: list[str] = []
     for seed in range(25 * chunk, 25 * chunk + 25):
@@ -439,7 +439,7 @@ def test_unmutated_models_are_imported() -> None:
         assert import_onnx(model).func_ops()
 
 
-def test_no_array_is_made_of_a_claim() -> None:
+def test_declared_shape_allocates_no_array() -> None:
     """A terabyte of zeros in a few bytes stays an operation."""
     model = parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 17]>

@@ -1,4 +1,4 @@
-"""Open sizes broadcast as the sizes of a call say: equal as a rule, or one of them 1."""
+"""Broadcasts of symbolic sizes: equal by default, or 1 as a call decides."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 def _model(body: str, shapes: Mapping[str, Sequence[int | str]]) -> onnx.ModelProto:
-    """The nodes of ``body`` on f32 inputs, of which a text is the name of a size."""
+    """A model of the nodes of ``body`` on f32 inputs; strings are symbolic sizes."""
     feeds = {n: random(*(1 for _ in s)) for n, s in shapes.items()}
     model = model_with(body, feeds)
     for value, shape in zip(model.graph.input, shapes.values(), strict=True):
@@ -74,7 +74,7 @@ _PAIR_CALLS = (((3, 4), (3, 4)), ((1, 4), (3, 4)), ((5, 4), (1, 4)), ((1, 4), (1
         ),
     ],
 )
-def test_a_call_decides_what_is_stretched(
+def test_call_decides_which_operand_is_broadcast(
     body: str, shapes: Mapping[str, Sequence[int | str]], calls: Sequence[Shapes]
 ) -> None:
     model = _model(body, shapes)
@@ -119,7 +119,7 @@ _CHAIN_BODY = """
     ],
     ids=["one size", "two sizes", "a size that something else fixes"],
 )
-def test_sizes_that_equal_none_of_what_they_meet_are_stretched(
+def test_sizes_that_match_no_operand_are_broadcast(
     body: str,
     shapes: Mapping[str, Sequence[int | str]],
     calls: Sequence[Shapes],
@@ -137,7 +137,7 @@ def test_sizes_that_equal_none_of_what_they_meet_are_stretched(
         compiled(*(random(*shape) for shape in refused))
 
 
-def test_sizes_that_fit_in_no_way_are_refused_by_what_they_meet() -> None:
+def test_incompatible_sizes_are_rejected_with_their_operands() -> None:
     body = """
         a = Add(x, w) s = Constant<value_ints = [5]>() b = Reshape(x, s)
         c = ReduceSum(a) d = ReduceSum(b) y = Add(c, d)"""
@@ -147,7 +147,7 @@ def test_sizes_that_fit_in_no_way_are_refused_by_what_they_meet() -> None:
 
 
 @pytest.mark.slow  # compiles
-def test_sizes_that_do_not_broadcast_are_refused_as_by_the_compiled_code() -> None:
+def test_non_broadcastable_sizes_raise_the_error_of_compiled_code() -> None:
     compiled = relax_mlir.compile(import_onnx(_model("y = Add(x, w)", _PAIR)))
 
     for shapes in (((2, 4), (3, 4)), ((1, 3), (3, 3)), ((1, 4), (3, 4, 1))):
@@ -158,7 +158,7 @@ def test_sizes_that_do_not_broadcast_are_refused_as_by_the_compiled_code() -> No
 
 
 @pytest.mark.slow  # compiles
-def test_unidirectional_broadcasts_stay_so() -> None:
+def test_unidirectional_broadcasts_stay_unidirectional() -> None:
     shapes = {"x": ("n", 4), "w": (4, "m"), "c": ("k",)}
     compiled = relax_mlir.compile(import_onnx(_model("y = Gemm(x, w, c)", shapes)))
 
@@ -167,7 +167,7 @@ def test_unidirectional_broadcasts_stay_so() -> None:
 
 
 @pytest.mark.slow  # compiles
-def test_files_keep_what_their_models_broadcast(tmp_path: Path) -> None:
+def test_saved_models_keep_broadcast_recompilation(tmp_path: Path) -> None:
     model = _model("y = Add(x, w)", _PAIR)
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
@@ -185,7 +185,7 @@ def test_files_keep_what_their_models_broadcast(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # compiles
-def test_weights_in_other_files_are_part_of_the_source(tmp_path: Path) -> None:
+def test_external_weights_are_part_of_the_source(tmp_path: Path) -> None:
     model = _model("a = Add(x, w) y = Mul(a, v)", _PAIR | {"v": (4,)})
     v = random(4)
     del model.graph.input[2]
@@ -201,7 +201,7 @@ def test_weights_in_other_files_are_part_of_the_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # compiles
-def test_outputs_are_written_to_arrays_of_the_caller() -> None:
+def test_outputs_are_written_to_given_arrays() -> None:
     compiled = relax_mlir.compile(import_onnx(_model("y = Add(x, w)", _PAIR)))
     x, w, y = random(1, 4), random(3, 4), np.zeros((3, 4), np.float32)
 
@@ -212,7 +212,7 @@ def test_outputs_are_written_to_arrays_of_the_caller() -> None:
         compiled(x, w, out=[y[:1]])
 
 
-def test_sizes_of_one_symbol_need_no_source() -> None:
+def test_models_with_one_symbol_need_no_source() -> None:
     """Halves of halves of an image are meant to be as large as its quarters."""
     body = "a = MaxPool<kernel_shape = [2], strides = [2]>(x) y = Add(a, w)"
     open_halves = _model(body, {"x": (1, 1, "2*h"), "w": (1, 1, "h")})

@@ -1,4 +1,4 @@
-"""What imported models assume of symbolic sizes is checked before they run."""
+"""Size constraints of imported models are checked before they run."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import relax_mlir
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.size_constraints import constraints_of
+from relax_mlir.ir.size_constraints import constraints_of
 from tests.frontends.differential import assert_same_numbers, parse, random
 
 
@@ -31,14 +31,14 @@ _LESS = "a = Shape (x) five = Constant <value_ints = [5]> () b = Sub (a, five)"
         f"{_COLUMN} z = Reshape (y, s)",
     ],
 )
-def test_a_size_that_is_computed_is_not_negative(body: str) -> None:
+def test_computed_size_is_nonnegative(body: str) -> None:
     body = body.replace("'", '"')
     text = f"g (float[n] x, float[m] y) => (float[k] z) {{ {_LESS} {body} }}"
 
     assert "n >= 5" in assumed(text)
 
 
-def test_one_batch_under_two_names_is_divided() -> None:
+def test_batch_under_two_names_is_divisible() -> None:
     """As exporters write it that name the sizes of every input anew."""
     text = """
         g (float[a, 6, 4] x, int64[b] y) => (float[p, q, r] z) {
@@ -65,7 +65,7 @@ def test_one_batch_under_two_names_is_divided() -> None:
         ("x, int64[m, 3] i, float[m, 3] u", "n >= min(3*m, 1)"),
     ],
 )
-def test_updates_need_elements(updated: str, constraint: str) -> None:
+def test_updates_must_be_nonempty(updated: str, constraint: str) -> None:
     op = "ScatterND" if "int64[m, 1]" in updated else "ScatterElements"
     text = f"g (float[n, 3] {updated}) => (float[n, 3] y) {{ y = {op} (x, i, u) }}"
 
@@ -85,9 +85,7 @@ def test_updates_need_elements(updated: str, constraint: str) -> None:
         ("z = InstanceNormalization (x, w, w)", 17),
     ],
 )
-def test_a_known_size_is_the_size_of_what_it_is_combined_with(
-    node: str, opset: int
-) -> None:
+def test_known_size_constrains_the_other_operand(node: str, opset: int) -> None:
     text = f"g (float[n, d] x, float[8] w) => (float[a, b] z) {{ {node} }}"
 
     module = import_onnx(parse(text, opset))
@@ -97,16 +95,14 @@ def test_a_known_size_is_the_size_of_what_it_is_combined_with(
 
 
 @pytest.mark.parametrize(("node", "opset"), [("LayerNormalization", 17), ("PRelu", 17)])
-def test_an_operand_may_not_stretch_what_it_is_combined_with(
-    node: str, opset: int
-) -> None:
+def test_operand_cannot_broadcast_its_target(node: str, opset: int) -> None:
     text = f"g (float[n, 1] x, float[8] w) => (float[a, b] z) {{ z = {node} (x, w) }}"
 
     with pytest.raises(ModelError, match=r"cannot broadcast \[8\] to \[n, 1\]"):
         import_onnx(parse(text, opset))
 
 
-def test_the_parts_of_a_split_add_up() -> None:
+def test_split_sizes_add_up() -> None:
     text = (
         "g (float[n] x, float[a] p, float[b] q) => (float[k] y, float[l] z) {"
         " s = Shape (p) t = Shape (q) u = Concat <axis = 0> (s, t)"
@@ -120,7 +116,7 @@ def test_the_parts_of_a_split_add_up() -> None:
     assert list(map(tensors.shape_of, main.type.results)) == [(a,), (b,)]
 
 
-def test_a_part_of_a_split_is_not_negative() -> None:
+def test_split_size_is_nonnegative() -> None:
     text = (
         f"g (float[n] x) => (float[k] y, float[l] z) {{ {_LESS}"
         " u = Concat <axis = 0> (b, five) y, z = Split <axis = 0> (x, u) }"
@@ -130,7 +126,7 @@ def test_a_part_of_a_split_is_not_negative() -> None:
 
 
 @pytest.mark.parametrize("op", ["Div", "Mod"])
-def test_a_size_that_divides_another_is_not_zero(op: str) -> None:
+def test_divisor_size_is_nonzero(op: str) -> None:
     text = (
         "g (float[n] x, float[m] y) => (int64[1] z)"
         f" {{ s = Shape (x) t = Shape (y) z = {op} (s, t) }}"
@@ -140,7 +136,7 @@ def test_a_size_that_divides_another_is_not_zero(op: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
-def test_negative_pads_crop_sizes_that_are_large_enough(mode: str) -> None:
+def test_negative_pads_require_large_enough_sizes(mode: str) -> None:
     model = parse(
         "g (float[n, 4] x) => (float[a, b] y) {"
         " p = Constant <value_ints = [-2, 1, 2, -1]> ()"
@@ -153,7 +149,7 @@ def test_negative_pads_crop_sizes_that_are_large_enough(mode: str) -> None:
     assert "n >= 3" in map(str, constraints_of(module))  # one is left to be copied
 
 
-def test_pads_that_may_be_negative_crop_or_add() -> None:
+def test_symbolic_pads_crop_or_pad() -> None:
     model = parse(
         "g (float[n] x, float[m] z) => (float[a] y) {"
         " s = Shape (z) c = Constant <value_ints = [3]> () d = Sub (s, c)"

@@ -1,4 +1,4 @@
-"""Functions of models whose bodies have to stand in the graph itself."""
+"""Model functions whose bodies must be inlined."""
 
 import numpy as np
 import onnx
@@ -19,7 +19,7 @@ def model(text: str) -> onnx.ModelProto:
     return parser.parse_model(_HEAD + text)
 
 
-def test_what_a_body_asks_for_is_known_when_the_model_runs() -> None:
+def test_function_body_can_need_run_time_values() -> None:
     compiled = compile(
         model("""g (float[n, 3] x, int64[1] axes) => (float[a, b] y) {
             s = Neg (x)
@@ -37,7 +37,7 @@ def test_what_a_body_asks_for_is_known_when_the_model_runs() -> None:
         np.testing.assert_array_equal(y, X.sum(axis))
 
 
-def test_graphs_in_a_body_see_what_the_call_says() -> None:
+def test_subgraphs_of_a_body_see_call_attributes() -> None:
     compiled = compile(
         model("""g (float[n, 3] x, bool c, bool d) => (float[n, 3] y) {
             t = local.scaled <factor = 2.0> (x, c)
@@ -60,7 +60,7 @@ def test_graphs_in_a_body_see_what_the_call_says() -> None:
         np.testing.assert_array_equal(y, X * (2 if c else 1) * (3 if d else 1))
 
 
-def test_a_name_in_a_graph_may_be_that_of_an_input_of_the_call() -> None:
+def test_names_in_subgraphs_can_clash_with_call_inputs() -> None:
     """The input stays what the caller gives, also where the graph makes its like."""
     compiled = compile(
         model("""g (float[n, 3] X, bool c) => (float[n, 3] y) {
@@ -100,7 +100,7 @@ def test_inputs_may_be_left_out() -> None:
     np.testing.assert_array_equal(y, [[2], [4]])
 
 
-def test_a_body_has_the_opset_that_it_imports() -> None:
+def test_function_body_uses_its_own_opset() -> None:
     """Before opset 13, axes were an attribute, and Softmax took all axes from one on."""
     compiled = compile(
         model("""g (float[n, 3, 2] x, bool c) => (float[n, 3, 2] y) {
@@ -150,7 +150,7 @@ def test_functions_in_functions() -> None:
         np.testing.assert_array_equal(y, (X * 2 + k) * 2 + k)
 
 
-def test_gaps_in_a_body_are_named_once() -> None:
+def test_gaps_in_a_body_are_reported_once() -> None:
     found = check_onnx(
         model("""g (float[n, 3] x, int64[1] a) => (float[k, l] y) {
             y = local.f (x, a)
@@ -167,16 +167,16 @@ def test_gaps_in_a_body_are_named_once() -> None:
     assert (gap.op_type, gap.nodes) == ("other::Wobble", ["y/z"])
 
 
-def test_a_body_that_calls_itself_is_refused() -> None:
+def test_recursive_function_is_rejected() -> None:
     text = """g (float[n] x, int64[1] a) => (float[k] y) { y = local.f (x, a) }
         <domain: "local", opset_import: ["" : 18, "local" : 1]>
         f (x, a) => (y) { s = ReduceSum (x, a) y = local.f (s, a) }"""
 
-    with pytest.raises(ModelError, match="functions call each other deeper than"):
+    with pytest.raises(ModelError, match="function calls are nested deeper than"):
         compile(model(text))
 
 
-def test_an_output_that_nobody_wants_may_be_made_by_no_node() -> None:
+def test_unused_function_output_can_be_undefined() -> None:
     compiled = compile(
         model("""g (float[n, 3] x, int64[1] axes) => (float[a, b] y) {
             y = local.f (x, axes)

@@ -1,4 +1,4 @@
-"""Loops of models compute what onnxruntime computes, step by step or in native code."""
+"""Loop and Scan agree with onnxruntime, interpreted or in native code."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 from relax_mlir import compile
+from relax_mlir.compiler.host.loop_executor import LoopExecutor
 from relax_mlir.errors import RelaxError, RunError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CONSTANT
 from relax_mlir.runtime.registry import get_global_func
-from relax_mlir.stages.repetition import Repetition
 from tests.frontends.differential import expected, parse
 
 _ADD = """
@@ -106,24 +106,24 @@ def test_a_loop_ends_by_its_count_or_its_condition(count: int, holds: bool) -> N
 
 
 @pytest.mark.slow
-def test_a_state_may_grow() -> None:
+def test_loop_state_can_grow() -> None:
     _assert_same(_GROW, {"n": np.array(4), "a": _numbers(3)})
 
 
 @pytest.mark.slow
-def test_a_body_may_need_the_number_of_its_step() -> None:
+def test_body_can_use_the_iteration_number() -> None:
     _assert_same(_CUT, {"n": np.array(3), "a": _numbers(5)})
 
 
 @pytest.mark.slow
-def test_a_scan_walks_along_axes_in_directions() -> None:
+def test_scan_axes_and_directions() -> None:
     x, w = _numbers(10).reshape(2, 5), _numbers(15).reshape(5, 3)
 
     _assert_same(_SCAN, {"a": _numbers(2), "x": x, "w": w})
 
 
 @pytest.mark.slow
-def test_a_scan_of_old_takes_every_sequence_by_itself() -> None:
+def test_scan_8_handles_sequences_separately() -> None:
     feeds = {"n": np.array([4, 2]), "a": _numbers(6).reshape(2, 3)}
 
     _assert_same(_SCAN_BATCH, {**feeds, "x": _numbers(24).reshape(2, 4, 3)}, opset=8)
@@ -131,10 +131,10 @@ def test_a_scan_of_old_takes_every_sequence_by_itself() -> None:
 
 @pytest.mark.slow
 def test_plain_bodies_run_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Repetition, step: int) -> tuple[int, bool]:
+    def refuse(self: LoopExecutor, step: int) -> tuple[int, bool]:
         raise AssertionError(f"step {step} in Python")
 
-    monkeypatch.setattr(Repetition, "_run_once", refuse)
+    monkeypatch.setattr(LoopExecutor, "_run_once", refuse)
     text = """
         g (int64 n, float[1] a) => (float[1] z, float[k, 1] ys) {
             c = Constant <value = bool {1}> ()
@@ -156,19 +156,19 @@ def test_plain_bodies_run_in_native_code(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_what_a_loop_gives_has_one_shape() -> None:
+def test_loop_outputs_have_one_shape() -> None:
     text = _GROW.replace("(float[m] z)", "(float[m] z, float[k, p] ys)")
     text = text.replace("z = Loop", "z, ys = Loop").replace(
         "float[q] t) {", "float[q] t, float[q] y) { y = Identity (t)"
     )
     model = compile(import_onnx(parse(text)))
 
-    with pytest.raises((RelaxError, ValueError), match="one shape in all steps"):
+    with pytest.raises((RelaxError, ValueError), match="shape in all"):
         model(np.array(3), _numbers(2))
 
 
-def test_what_constants_tell_is_constant_in_a_stage() -> None:
-    """The weights of a product in it are joined when the model is imported."""
+def test_constants_stay_constant_in_a_stage() -> None:
+    """The weights of a matmul in it are concatenated at import time."""
     text = """
         g (float[2, 4] x, int64[1] axes) => (float[n] y) {
             a = Constant <value = float[2, 3] {1, 2, 3, 4, 5, 6}> ()
@@ -188,7 +188,7 @@ def test_what_constants_tell_is_constant_in_a_stage() -> None:
     assert (CONSTANT, "w") in [(m.key, m.value) for m in stage.metadata_props]
 
 
-def test_native_repetition_stops_where_a_result_does_not_fit() -> None:
+def test_native_loop_stops_at_a_mismatched_result() -> None:
     """The second result has another shape than the argument that it would become."""
     body = compile(
         import_onnx(
@@ -207,7 +207,7 @@ def test_native_repetition_stops_where_a_result_does_not_fit() -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_of_no_steps_gives_results_of_no_elements() -> None:
+def test_loop_without_iterations_gives_empty_results() -> None:
     """What its graph does not say of their types is inferred."""
     model = parse(
         """g (int64 m, float[2] x) => (float[2] z, float[a, 2] ys) {
@@ -234,7 +234,7 @@ def test_a_loop_of_no_steps_gives_results_of_no_elements() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operator", ["Loop", "Scan"])
-def test_states_are_of_the_type_that_the_graph_says(operator: str) -> None:
+def test_loop_states_have_declared_types(operator: str) -> None:
     loop = """Loop (m, , x) <body = b (int64 i, bool c, float[2] s)
         => (bool d, float[2] t) {
         d = Identity (c)
@@ -254,7 +254,7 @@ def test_states_are_of_the_type_that_the_graph_says(operator: str) -> None:
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize("axis", [2, -3, 2**31])
 @pytest.mark.parametrize("side", ["input", "output"])
-def test_elements_are_along_an_axis_that_is_there(side: str, axis: int) -> None:
+def test_scan_axis_must_exist(side: str, axis: int) -> None:
     text = f"""g (float[4] a, float[2, 4] x) => (float[4] z, float[2, 4] y) {{
         z, y = Scan <num_scan_inputs = 1, scan_{side}_axes = [{axis}],
             body = b (float[4] s, float[4] e) => (float[4] r, float[4] o) {{

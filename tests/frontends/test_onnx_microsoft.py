@@ -1,4 +1,4 @@
-"""What onnxruntime fuses computes here what it computes there."""
+"""Fused operators of com.microsoft agree with onnxruntime."""
 
 import re
 from typing import Any
@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
-from relax_mlir import compile, reference
+from relax_mlir import compile
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.runtime.ndarray import as_numpy
@@ -88,7 +89,7 @@ def _lengths(*numbers: int) -> np.ndarray:
         ),
     ],
 )
-def test_it_agrees_with_onnxruntime(
+def test_operator_agrees_with_onnxruntime(
     operator: str, inputs: list[Any], outputs: Any, attrs: dict[str, Any]
 ) -> None:
     model, feeds = node_model(f"com.microsoft::{operator}", inputs, outputs, **attrs)
@@ -158,7 +159,7 @@ def test_attention_agrees_with_onnxruntime(
 
 @pytest.mark.parametrize("length", [1, 3])
 @pytest.mark.parametrize("shape", [None, (2, "s", 8)])
-def test_queries_of_another_sequence_start_at_its_first_key(
+def test_cross_attention_starts_at_the_first_key(
     length: int, shape: tuple[int | str, ...] | None
 ) -> None:
     """The last one sees all keys, whichever it is: so onnxruntime does it."""
@@ -173,7 +174,7 @@ def test_queries_of_another_sequence_start_at_its_first_key(
     assert_same_numbers(model, feeds, shapes=shapes)
 
 
-def test_packed_parts_are_what_they_are_apart() -> None:
+def test_packed_inputs_equal_separate_inputs() -> None:
     """onnxruntime has no CPU kernel for these."""
     q, k, v = random(2, 3, 2, 4), random(2, 3, 2, 4) * 2, random(2, 3, 2, 4) - 1
     flat = [x.reshape(2, 3, 8) for x in (q, k, v)]
@@ -202,7 +203,7 @@ def _run(model: Any, feeds: dict[str, np.ndarray]) -> np.ndarray:
         (1, 5, (4, 3), 6, {"do_rotary": 1, "rotary_interleaved": 1}),
     ],
 )
-def test_queries_share_heads_of_keys(
+def test_grouped_query_attention(
     length: int, past: int, ends: tuple[int, int], total: int, attrs: dict[str, Any]
 ) -> None:
     heads = [random(2, length, width) for width in (64, 32, 32)]
@@ -264,7 +265,7 @@ def test_queries_share_heads_of_keys(
                 (2, {"num_heads": 3}, "expected a multiple of 3 features, got 8"),
                 (3, {"num_heads": 2}, r"input 3: expected \[9, 3\], got \[9, 2\]"),
                 (2, {"num_heads": 1}, r"input 2: expected \[9, 4\], got \[9, 2\]"),
-                (2, {"rotary_embedding_dim": 2}, "or `num_heads` beside it, got 2"),
+                (2, {"rotary_embedding_dim": 2}, "or `num_heads` with it, got 2"),
             )
         ),
         (
@@ -311,7 +312,7 @@ def test_queries_share_heads_of_keys(
         ),
     ],
 )
-def test_wrong_nodes_are_refused(
+def test_invalid_nodes_are_rejected(
     operator: str,
     inputs: list[Any],
     attrs: dict[str, Any],
@@ -333,7 +334,7 @@ _OF_OPEN_SIZES = [
 
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize("case", _OF_OPEN_SIZES, ids=lambda c: c.name)
-def test_all_sizes_may_be_open(case: NodeCase) -> None:
+def test_all_sizes_can_be_symbolic(case: NodeCase) -> None:
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     for value in model.graph.input:

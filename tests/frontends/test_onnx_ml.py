@@ -1,4 +1,4 @@
-"""Models of ai.onnx.ml compute what they do in onnxruntime."""
+"""Operators of ai.onnx.ml agree with onnxruntime."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import relax_mlir
-from relax_mlir import reference
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError, RunError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import assert_same_numbers, expected, random
@@ -61,7 +61,7 @@ _SIGNED = {**_ONE_CLASS, "class_weights": [1.0, -2.0, 0.5, 0.1]}
         {"nodes_missing_value_tracks_true": [1, 1, 0, 0, 0, 0]},
     ],
 )
-def test_trees_that_say_numbers(x: np.ndarray, attrs: dict[str, Any]) -> None:
+def test_tree_ensemble_regressors(x: np.ndarray, attrs: dict[str, Any]) -> None:
     model, feeds = node_model(
         "ai.onnx.ml::TreeEnsembleRegressor", [x], **_regressor(**attrs)
     )
@@ -73,7 +73,7 @@ def test_trees_that_say_numbers(x: np.ndarray, attrs: dict[str, Any]) -> None:
     "mode",
     ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"],
 )
-def test_every_comparison_sends_a_row_to_its_side(mode: str) -> None:
+def test_tree_comparison_modes(mode: str) -> None:
     below, above = np.nextafter(np.float32(0.1), np.array([-1, 1], np.float32))
     x = np.zeros((5, 2), np.float32)
     x[:, 0] = [below, np.float32(0.1), above, np.nan, -np.inf]
@@ -96,7 +96,7 @@ def test_every_comparison_sends_a_row_to_its_side(mode: str) -> None:
         {**_SIGNED, "post_transform": "LOGISTIC"},
     ],
 )
-def test_trees_that_say_classes(attrs: dict[str, Any]) -> None:
+def test_tree_ensemble_classifiers(attrs: dict[str, Any]) -> None:
     model, feeds = node_model(
         "ai.onnx.ml::TreeEnsembleClassifier", [_X], 2, **_classifier(**attrs)
     )
@@ -104,7 +104,7 @@ def test_trees_that_say_classes(attrs: dict[str, Any]) -> None:
     assert_same_numbers(model, feeds)
 
 
-def test_quantiles_of_two_classes_are_opposite() -> None:
+def test_probit_of_binary_classes_is_opposite() -> None:
     """As in ONNX's definition; onnxruntime gives a number and nothing."""
     attrs = _classifier(**_ONE_CLASS, class_weights=[0.1, 0.2, 0.3, 0.4])
     attrs["post_transform"] = "PROBIT"
@@ -119,7 +119,7 @@ def test_quantiles_of_two_classes_are_opposite() -> None:
 
 
 @pytest.mark.parametrize("operator", ["LinearClassifier", "SVMClassifier"])
-def test_features_alone_are_one_row(operator: str) -> None:
+def test_feature_vector_is_one_row(operator: str) -> None:
     linear: dict[str, Any] = {"coefficients": [0.5, -1, 2, 0.25, 1, -0.5]}
     linear["intercepts"] = [0.5, -0.25]
     vectors: dict[str, Any] = {
@@ -138,7 +138,7 @@ def test_features_alone_are_one_row(operator: str) -> None:
 
 
 @pytest.mark.slow  # two programs
-def test_compiled_trees_take_any_number_of_rows() -> None:
+def test_compiled_trees_accept_any_number_of_rows() -> None:
     model, _ = node_model(
         "ai.onnx.ml::TreeEnsembleClassifier", [_X], 2, **_classifier()
     )
@@ -158,7 +158,7 @@ _COEFFICIENTS = [0.5, -1.0, 2.0, 0.25]
 
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
 @pytest.mark.parametrize("one_class", [0, 1])
-def test_machines_that_say_numbers(kernel: str, one_class: int) -> None:
+def test_svm_regressors(kernel: str, one_class: int) -> None:
     model, feeds = node_model(
         "ai.onnx.ml::SVMRegressor",
         [_X],
@@ -177,7 +177,7 @@ def test_machines_that_say_numbers(kernel: str, one_class: int) -> None:
 @pytest.mark.parametrize(
     ("sizes", "rho", "rows"), [([2, 2], [0.1], 1), ([2, 1, 1], [0.1, -0.2, 0.3], 2)]
 )
-def test_machines_that_say_classes(
+def test_svm_classifiers(
     sizes: list[int], rho: list[float], rows: int, is_probable: bool
 ) -> None:
     probable: dict[str, Any] = {
@@ -219,7 +219,7 @@ def test_linear_models(transform: str) -> None:
 
 
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
-def test_one_score_for_two_classes(transform: str) -> None:
+def test_binary_classifier_with_one_score(transform: str) -> None:
     model, feeds = node_model(
         "ai.onnx.ml::LinearClassifier",
         [_X],
@@ -283,7 +283,7 @@ def test_features(operator: str, inputs: list[Any], attrs: dict[str, Any]) -> No
     assert_same_numbers(model, feeds)
 
 
-def test_an_opset_may_be_imported_twice() -> None:
+def test_opset_can_be_imported_twice() -> None:
     """skl2onnx does so."""
     model, feeds = node_model("ai.onnx.ml::Binarizer", [_X], threshold=0.5)
     model.opset_import.append(model.opset_import[0])
@@ -295,7 +295,7 @@ def test_an_opset_may_be_imported_twice() -> None:
 
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize("count", [1, 2, 7, 8])
-def test_a_compiled_table_finds_every_key(count: int) -> None:
+def test_compiled_label_encoder_finds_every_key(count: int) -> None:
     keys = [3 * n for n in reversed(range(count))]
     x = np.arange(-2, 3 * count + 2)
     model, feeds = node_model(
@@ -315,7 +315,7 @@ def _tensor(values: list[float], kind: int = TensorProto.DOUBLE) -> onnx.TensorP
     return helper.make_tensor("t", kind, [len(values)], values)
 
 
-def test_nodes_in_a_cycle_are_refused() -> None:
+def test_cyclic_trees_are_rejected() -> None:
     model, _ = node_model(
         "ai.onnx.ml::TreeEnsemble",
         [np.array([[1.0]])],
@@ -332,11 +332,11 @@ def test_nodes_in_a_cycle_are_refused() -> None:
         leaf_targetids=[0],
     )
 
-    with pytest.raises(ModelError, match="lead to each other in a cycle"):
+    with pytest.raises(ModelError, match="the nodes of a tree form a cycle"):
         import_onnx(model)
 
 
-def test_a_set_is_looked_up_in_a_tree() -> None:
+def test_tree_set_membership() -> None:
     """onnxruntime has no TreeEnsemble of doubles with sets."""
     x = np.array([[1.0], [2.0], [3.0], [np.nan]])
     model, _ = node_model(
@@ -369,7 +369,9 @@ def test_a_set_is_looked_up_in_a_tree() -> None:
         ({"classlabels_strings": ["cat", "dog", "Maß"]}, ["cat", "dog", "Maß"]),
     ],
 )
-def test_rows_become_dictionaries(attrs: dict[str, Any], names: list[Any]) -> None:
+def test_zipmap_rows_become_dictionaries(
+    attrs: dict[str, Any], names: list[Any]
+) -> None:
     model, _ = node_model("ai.onnx.ml::ZipMap", [_X], **attrs)
 
     (rows,) = relax_mlir.compile(model)(_X)
@@ -377,7 +379,7 @@ def test_rows_become_dictionaries(attrs: dict[str, Any], names: list[Any]) -> No
     assert rows == [dict(zip(names, row, strict=True)) for row in _X.tolist()]
 
 
-def test_dictionaries_need_a_name_for_every_column() -> None:
+def test_zipmap_needs_a_name_per_column() -> None:
     model, _ = node_model("ai.onnx.ml::ZipMap", [_X], classlabels_int64s=[1])
 
     with pytest.raises(
@@ -394,7 +396,7 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
             [_X],
             _regressor(nodes_truenodeids=[1, 0, 0, 0, 0, 0]),
             ModelError,
-            "every tree needs one node that leads to all others",
+            "every tree needs one root from which all its nodes are reachable",
         ),
         (
             "TreeEnsembleRegressor",
@@ -429,7 +431,7 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
             [_X],
             {"scale": [1.0]},
             ModelError,
-            r"as many offsets as scales, got \[0, 1\]",
+            r"equal numbers of offsets and scales, got \[0, 1\]",
         ),
         (
             "LinearRegressor",
@@ -471,7 +473,7 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
         ),
     ],
 )
-def test_wrong_nodes_are_refused(
+def test_invalid_nodes_are_rejected(
     operator: str,
     inputs: list[Any],
     attrs: dict[str, Any],
@@ -485,7 +487,7 @@ def test_wrong_nodes_are_refused(
 
 
 @pytest.mark.slow  # compiles
-def test_features_of_an_open_number_are_as_many_as_the_node_says() -> None:
+def test_symbolic_feature_count_matches_the_node() -> None:
     inputs, attrs = [_X, _X[:, :2]], dict[str, Any](inputdimensions=[3, 2])
     model, _ = node_model("ai.onnx.ml::FeatureVectorizer", inputs, **attrs)
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "n"

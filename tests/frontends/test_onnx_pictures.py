@@ -1,4 +1,4 @@
-"""Pictures are decoded."""
+"""ImageDecoder."""
 
 import io
 
@@ -34,7 +34,7 @@ def test_pixels(data: bytes, form: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(decode(data, form), expected)
 
 
-def test_pictures_are_bytes_in_a_row(data: bytes) -> None:
+def test_encoded_images_are_byte_vectors(data: bytes) -> None:
     text = "g (uint8[n, m] x) => (uint8[h, w, c] y) { y = ImageDecoder (x) }"
     compiled = compile(parse(text, opset=20))
 
@@ -42,7 +42,7 @@ def test_pictures_are_bytes_in_a_row(data: bytes) -> None:
         compiled(np.frombuffer(data, np.uint8)[None])
 
 
-def test_brightness_alone(data: bytes) -> None:
+def test_grayscale(data: bytes) -> None:
     y = decode(data, "Grayscale")
 
     assert y.shape == (2, 4, 1)
@@ -51,5 +51,5 @@ def test_brightness_alone(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("damage", [slice(0), slice(20), slice(3, None)])
-def test_what_cannot_be_read_has_no_pixels(data: bytes, damage: slice) -> None:
+def test_undecodable_image_is_empty(data: bytes, damage: slice) -> None:
     assert decode(data[damage], "RGB").shape == (0, 0, 3)

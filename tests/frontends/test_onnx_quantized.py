@@ -1,4 +1,4 @@
-"""Quantised numbers, products of them, and element types of few bits."""
+"""Quantized operators, integer matmuls, and sub-byte element types."""
 
 import re
 from typing import Any
@@ -7,7 +7,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, reference
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import expected, model_with, run_by_numpy
@@ -118,7 +119,7 @@ _BLOCKS = {"x": _floats(3, 35), "s": _scales(3, 5), "z": _signed(3, 5)}
         (f"y = {_OTHERS}QGemm (a, sa, za, b, sb, za)", _SQUARE, ()),
     ],
 )
-def test_integers_are_those_of_onnxruntime(
+def test_integer_results_match_onnxruntime(
     body: str, feeds: dict[str, np.ndarray], constants: tuple[str, ...]
 ) -> None:
     words = re.findall(r"\w+", body)
@@ -170,7 +171,7 @@ def test_integers_are_those_of_onnxruntime(
         ),
     ],
 )
-def test_floats_of_integers_are_those_of_onnxruntime(
+def test_dequantized_results_match_onnxruntime(
     body: str, feeds: dict[str, np.ndarray], constants: tuple[str, ...]
 ) -> None:
     model = model_with(f"y = {_OTHERS}{body}", feeds, constants)
@@ -182,7 +183,7 @@ def test_floats_of_integers_are_those_of_onnxruntime(
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])
-def test_extremes_give_scale_and_zero_point(scale: float) -> None:
+def test_dynamic_quantization_uses_minimum_and_maximum(scale: float) -> None:
     feeds = {"x": _floats(3, 40) * np.float32(scale)}
     model = model_with(
         "y, s, z = DynamicQuantizeLinear (x)", feeds, (), ("y", "s", "z")
@@ -195,7 +196,7 @@ def test_extremes_give_scale_and_zero_point(scale: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (0, 3)], ids=str)
-def test_zeros_and_no_element_have_a_scale(shape: tuple[int, ...]) -> None:
+def test_zero_and_empty_tensors_have_a_scale(shape: tuple[int, ...]) -> None:
     feeds = {"x": np.zeros(shape, np.float32)}
     model = model_with(
         "y, s, z = DynamicQuantizeLinear (x)", feeds, (), ("y", "s", "z")
@@ -207,7 +208,7 @@ def test_zeros_and_no_element_have_a_scale(shape: tuple[int, ...]) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_weights_stay_bytes() -> None:
+def test_weights_stay_8_bit() -> None:
     """Their sums are constants; nothing as large as the weights is wider than they are."""
     feeds = {"a": _A, "b": _B, "za": _zero(7)}
     model = model_with("y = MatMulInteger (a, b, za)", feeds, ("b",))
@@ -240,7 +241,7 @@ _DECODED = "d = DequantizeLinear (a, sa, za) e = DequantizeLinear"
         ),
     ],
 )
-def test_products_between_scales_are_of_integers(
+def test_qdq_matmuls_are_integer_matmuls(
     body: str, feeds: dict[str, np.ndarray], constants: tuple[str, ...]
 ) -> None:
     words = re.findall(r"\w+", body)
@@ -266,7 +267,7 @@ def test_products_between_scales_are_of_integers(
         ("i = Cast <to = 1> (b) e = Mul (sb, i) y = MatMul (a, e)", ("sb",)),
     ],
 )
-def test_floats_times_scaled_bytes_read_bytes(
+def test_weight_only_quantized_matmul_reads_8_bit_weights(
     body: str, constants: tuple[str, ...]
 ) -> None:
     feeds = {**_QPRODUCT, "a": _floats(3, 35)}
@@ -284,7 +285,7 @@ def test_floats_times_scaled_bytes_read_bytes(
 
 
 @pytest.mark.parametrize("shape", [(20, 20), (300,)])
-def test_a_scale_may_add_axes(shape: tuple[int, ...]) -> None:
+def test_scale_can_add_axes(shape: tuple[int, ...]) -> None:
     feeds = {
         "w": _signed(*shape),
         "k": np.full((1,) * (len(shape) + 1), 0.5, np.float32),
@@ -302,8 +303,8 @@ def test_a_scale_may_add_axes(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-3)  # other orders
 
 
-def test_sums_that_may_not_fit_stay_floats() -> None:
-    """The products of 33,026 pairs of bytes are more than i32 holds."""
+def test_sums_that_could_overflow_stay_float() -> None:
+    """A dot product of 33,026 pairs of bytes can overflow i32."""
     feeds = {**_QPRODUCT, "a": _integers(1, 33026), "b": _signed(33026, 4)}
     body = f"{_DECODED} <axis = 1> (b, sb, zb) y = MatMul (d, e)"
     words = re.findall(r"\w+", body)
@@ -336,7 +337,7 @@ _SELF = {
         ("num_heads = 4", np.array([[1, 1, 0, 1, 1], [1, 0, 0, 1, 1]], np.int32)),
     ],
 )
-def test_attention_of_integers_is_that_of_onnxruntime(
+def test_quantized_attention_matches_onnxruntime(
     attrs: str, mask: np.ndarray | None
 ) -> None:
     feeds = _SELF if mask is None else {**_SELF, "m": mask}
@@ -350,7 +351,7 @@ def test_attention_of_integers_is_that_of_onnxruntime(
     np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5)  # other orders
 
 
-def test_attention_goes_on_from_what_came_before() -> None:
+def test_quantized_attention_uses_the_kv_cache() -> None:
     feeds = {**_SELF, "past": _floats(2, 2, 4, 3, 4)}
     body = (
         f"y, p = {_OTHERS}QAttention <num_heads = 4, unidirectional = 1>"
@@ -388,7 +389,7 @@ _BETWEEN = {
         "QLinearSoftmax <axis = 1, opset = 13> (x, sx, zx, sy, zy)",
     ],
 )
-def test_what_lies_between_two_scales_differs_by_a_step_at_most(node: str) -> None:
+def test_qlinear_results_differ_by_at_most_one_step(node: str) -> None:
     words = re.findall(r"\w+", node)
     feeds = {name: array for name, array in _BETWEEN.items() if name in words}
     constants = () if "Global" in node else ("sx", "zx", "sy", "zy")
@@ -451,14 +452,14 @@ _PAIR = {"x": _floats(3, 4), "s": _scales(5)}
         ),
     ],
 )
-def test_what_does_not_fit_is_said(
+def test_mismatched_quantized_operands_are_rejected(
     body: str, feeds: dict[str, np.ndarray], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message):
         import_onnx(model_with(body, feeds, ("b",)))
 
 
-def test_sizes_of_products_may_be_symbolic() -> None:
+def test_quantized_matmuls_can_have_symbolic_sizes() -> None:
     feeds = {"a": _A, "b": _B, "za": _zero(7)}
     model = model_with("y = MatMulInteger (a, b, za)", feeds, ("b",))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"

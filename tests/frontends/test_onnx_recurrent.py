@@ -1,4 +1,4 @@
-"""Recurrent networks compute what onnxruntime computes, in all their variants."""
+"""All variants of recurrent networks agree with onnxruntime."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from relax_mlir import compile, reference
+from relax_mlir import compile
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import expected, random
@@ -102,7 +103,7 @@ _X = random(_TIME, _BATCH, _INPUT)
         ("LSTM", {"input_forget": 1}),
     ],
 )
-def test_cells_have_every_input_in_every_direction(
+def test_cells_with_all_inputs_in_every_direction(
     op: str, attrs: dict[str, Any], direction: str
 ) -> None:
     extra = _extra(op, 2 if direction == "bidirectional" else 1)
@@ -113,12 +114,12 @@ def test_cells_have_every_input_in_every_direction(
 
 
 @pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
-def test_inputs_and_outputs_may_be_left_out(op: str) -> None:
+def test_inputs_and_outputs_are_optional(op: str) -> None:
     _assert_same(_model(op, {}, outputs="H"), _X)
     _assert_same(_model(op, {}, outputs="Y", size=19), _X)
 
 
-def test_each_direction_has_functions_and_parameters_of_its_own() -> None:
+def test_each_direction_has_its_own_activations() -> None:
     model = _model(
         "RNN",
         {},
@@ -131,12 +132,12 @@ def test_each_direction_has_functions_and_parameters_of_its_own() -> None:
     _assert_same(model, _X)
 
 
-def test_arguments_of_functions_are_clipped() -> None:
+def test_activation_arguments_are_clipped() -> None:
     _assert_same(_model("GRU", _extra("GRU"), clip=0.4), _X)
 
 
 @pytest.mark.slow
-def test_one_compilation_serves_all_times_and_batches() -> None:
+def test_one_compilation_serves_all_lengths_and_batches() -> None:
     model = _model("LSTM", {3: random(1, 48)}, batch="b")
     compiled = compile(import_onnx(model))
 
@@ -146,7 +147,7 @@ def test_one_compilation_serves_all_times_and_batches() -> None:
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
 
 
-def test_the_batch_may_come_first() -> None:
+def test_batch_first_layout() -> None:
     extra = _extra("LSTM", 2)
     turned = {**extra, **{n: extra[n].swapaxes(0, 1) for n in (5, 6)}}
     plain = _model("LSTM", extra, direction="bidirectional")
@@ -161,7 +162,7 @@ def test_the_batch_may_come_first() -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5)
 
 
-def test_half_floats_are_computed_in_float32() -> None:
+def test_float16_is_computed_in_float32() -> None:
     theirs = expected(_model("GRU", {}), {"x": _X})
     model = _model("GRU", {}, element=TensorProto.FLOAT16)
 
@@ -191,7 +192,7 @@ def test_half_floats_are_computed_in_float32() -> None:
         ),
     ],
 )
-def test_weights_of_bytes_are_multiplied_with_bytes(
+def test_quantized_lstm_uses_integer_matmuls(
     columns: int, given: dict[int, np.ndarray], attrs: dict[str, Any]
 ) -> None:
     """x is rounded to 8 bits, and so is the state at each step, all rows together.
@@ -238,7 +239,7 @@ def test_weights_of_bytes_are_multiplied_with_bytes(
         ("LSTM", {7: random(1, 6)}, {}, r"P: expected \[1, 18\], got \[1, 6\]"),
     ],
 )
-def test_what_does_not_fit_is_told(
+def test_mismatched_recurrent_operands_are_rejected(
     op: str, extra: dict[int, np.ndarray], attrs: dict[str, Any], message: str
 ) -> None:
     model = _model(op, extra, **attrs)

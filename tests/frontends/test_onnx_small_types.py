@@ -1,4 +1,4 @@
-"""Element types of a byte and less: conversions to them, and how files hold them."""
+"""8-bit and sub-byte element types: conversions and file storage."""
 
 import ml_dtypes
 import numpy as np
@@ -14,7 +14,7 @@ _SECOND = np.array([False, True])
 _CAST = "y = Cast <to = {to}{extra}> (x)"
 
 
-def test_an_old_cast_says_its_type_by_name() -> None:
+def test_cast_1_names_its_type() -> None:
     feeds = {"x": np.array([1.5, -2.5], np.float32)}
     model = model_with('y = Cast <to = "int8"> (x)', feeds, opset=5)
 
@@ -32,9 +32,7 @@ _LARGE = {"x": np.array([1e6, -np.inf, np.nan, 448.0, 0.1], np.float32)}
 
 @pytest.mark.parametrize("saturate", [0, 1])
 @pytest.mark.parametrize("to", ["FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2"])
-def test_too_large_for_eight_bits_is_the_largest_or_none(
-    to: str, saturate: int
-) -> None:
+def test_float8_overflow_saturates_or_is_nan(to: str, saturate: int) -> None:
     number = TensorProto.DataType.Value(to)
     extra = f", saturate = {saturate}"
     model = model_with(_CAST.format(to=number, extra=extra), _LARGE)
@@ -50,7 +48,7 @@ def test_too_large_for_eight_bits_is_the_largest_or_none(
 @pytest.mark.parametrize(
     ("mode", "exponents"), [("up", [0, 1, 2, -1]), ("down", [0, 0, 1, -2])]
 )
-def test_scales_are_rounded_as_they_are_told(mode: str, exponents: list[int]) -> None:
+def test_e8m0_rounding_modes(mode: str, exponents: list[int]) -> None:
     feeds = {"x": np.array([1.0, 1.1, 3.9, 0.3], np.float32)}
     number = TensorProto.FLOAT8E8M0
     extra = f', round_mode = "{mode}"'
@@ -65,7 +63,7 @@ def test_scales_are_rounded_as_they_are_told(mode: str, exponents: list[int]) ->
 @pytest.mark.parametrize(
     "dtype", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.int4]
 )
-def test_elements_of_any_type_are_found(dtype: type) -> None:
+def test_gather_of_any_element_type(dtype: type) -> None:
     x = np.array([[0, 1], [1, 0]]).astype(dtype)
 
     (places,) = compile(model_with("y = NonZero(x)", {"x": x}))(x)
@@ -86,7 +84,7 @@ def test_elements_of_any_type_are_found(dtype: type) -> None:
         *("FLOAT4E2M1", "FLOAT6E2M3", "FLOAT6E3M2"),
     ],
 )
-def test_elements_that_share_bytes_are_taken_apart(name: str, raw: bool) -> None:
+def test_packed_elements_are_unpacked(name: str, raw: bool) -> None:
     number = TensorProto.DataType.Value(name)
     dtype = helper.tensor_dtype_to_np_dtype(number)
     array = np.arange(7).astype(dtype)

@@ -1,9 +1,9 @@
-"""Rules of transforms, regions and choices compute what onnxruntime computes."""
+"""Rules of Fourier transforms, region pooling and selection agree with onnxruntime."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import reference
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import assert_same_numbers, random, typed_model
@@ -143,14 +143,14 @@ _TEXT_ATTRS = (
         ),
     ],
 )
-def test_the_numbers_of_onnxruntime(
+def test_rule_matches_onnxruntime(
     body: str, opset: int, feeds: dict[str, np.ndarray]
 ) -> None:
     assert_same_numbers(typed_model(body, opset, feeds), feeds, tolerance=2e-5)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_old_slopes_are_for_channels(count: int) -> None:
+def test_old_prelu_slopes_are_per_channel(count: int) -> None:
     x, slope = random(2, 3, 4), random(count)
     module = import_onnx(typed_model("y = PRelu (x, z)", 6, {"x": x, "z": slope}))
 
@@ -256,7 +256,7 @@ _PICTURES_EXPECTED = r"input 0: expected \[n, c, h, w\], got \[2, 3\]"
         ),
     ],
 )
-def test_wrong_nodes_are_refused(
+def test_invalid_nodes_are_rejected(
     body: str, opset: int, feeds: dict[str, np.ndarray], message: str
 ) -> None:
     with pytest.raises(ModelError, match=message):

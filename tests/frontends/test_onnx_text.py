@@ -1,4 +1,4 @@
-"""Tensors of text: what is done with them, and what they become."""
+"""Operators on string tensors."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ _LINES = np.array(["ab c  déf", "", "a-b c"], object)
 def run(
     operator: str, inputs: list[Any], outputs: int = 1, **options: Any
 ) -> list[Any]:
-    """What the compiled node gives."""
+    """Results of the compiled node."""
     model, feeds = node_model(operator, inputs, outputs, **options)
     made = relax_mlir.compile(import_onnx(model))["main"](*feeds.values())
     return [x.numpy() for x in (made if isinstance(made, list) else [made])]
@@ -121,7 +121,7 @@ def run(
     ],
 )
 @pytest.mark.slow  # compiles, and some compile again when they run
-def test_what_is_made_of_text(
+def test_string_operators(
     operator: str, inputs: list[Any], attrs: dict[str, Any], wanted: list[Any]
 ) -> None:
     (actual,) = run(operator, inputs, **attrs)
@@ -131,7 +131,7 @@ def test_what_is_made_of_text(
 
 
 @pytest.mark.slow  # compiles
-def test_texts_are_split_at_blanks_or_at_a_delimiter() -> None:
+def test_strings_are_split_at_whitespace_or_a_delimiter() -> None:
     parts, counts = run("StringSplit", [_WORDS], 2)
     assert parts.tolist() == [
         [["an", "", ""], ["Über", "", ""]],
@@ -173,9 +173,7 @@ _PADDED = {"mark": 0, "mincharnum": 1, "pad_value": "#"}
         ({"tokenexp": "z", "mark": 1}, [[], [], []]),
     ],
 )
-def test_texts_are_cut_into_tokens(
-    attrs: dict[str, Any], wanted: list[list[str]]
-) -> None:
+def test_strings_are_tokenized(attrs: dict[str, Any], wanted: list[list[str]]) -> None:
     """As by onnxruntime, whose patterns know letters of ASCII alone."""
     made = run("com.microsoft::Tokenizer", [_LINES], **{**_PADDED, **attrs})
 
@@ -184,7 +182,7 @@ def test_texts_are_cut_into_tokens(
 
 @pytest.mark.slow  # compiles
 @pytest.mark.slow  # compiles
-def test_patterns_are_matched_in_linear_time() -> None:
+def test_regular_expressions_match_in_linear_time() -> None:
     texts = np.array(["a" * 100_000 + "!", "a" * 100_000], object)
 
     (actual,) = run("RegexFullMatch", [texts], pattern="(a+)+$")
@@ -192,7 +190,7 @@ def test_patterns_are_matched_in_linear_time() -> None:
     assert actual.tolist() == [False, True]
 
 
-def test_classes_have_names() -> None:
+def test_string_class_labels() -> None:
     labels, scores = run(
         "ai.onnx.ml::LinearClassifier",
         [np.array([[1, 0], [0, 2]], np.float32)],
@@ -230,7 +228,7 @@ def test_labels_of_models_that_import_one_domain(
 @pytest.mark.parametrize(
     "words", [{"keys_strings": ["a"]}, {"keys_int64s": [1], "values_floats": [1.0]}]
 )
-def test_labels_have_one_table(words: dict[str, Any]) -> None:
+def test_label_encoder_has_one_table(words: dict[str, Any]) -> None:
     attrs: dict[str, Any] = {"values_int64s": [2], "keys_floats": [3.0], **words}
     x = np.array(["b"], object) if "keys_strings" in words else np.array([1])
     model, feeds = node_model("ai.onnx.ml::LabelEncoder", [x], **attrs)
@@ -239,7 +237,7 @@ def test_labels_have_one_table(words: dict[str, Any]) -> None:
         relax_mlir.compile(model)(*feeds.values())
 
 
-def test_text_of_the_model_meets_text_of_the_call() -> None:
+def test_constant_strings_and_string_inputs() -> None:
     """The numbers that stand for the constant depend on what else there is."""
     constant = np.array(["m"], object)
     model, _ = node_model("Equal", [_MORE, constant], known=(1,))
@@ -251,7 +249,7 @@ def test_text_of_the_model_meets_text_of_the_call() -> None:
 
 
 @pytest.mark.slow  # compiles
-def test_numbers_come_out_of_text_into_compiled_code() -> None:
+def test_strings_convert_to_numbers_for_compiled_code() -> None:
     model, _ = node_model(
         "ai.onnx.ml::LabelEncoder", [_MORE], keys_strings=["x"], values_floats=[2.5]
     )
@@ -301,21 +299,21 @@ def test_numbers_come_out_of_text_into_compiled_code() -> None:
         ),
     ],
 )
-def test_wrong_text_is_told(
+def test_invalid_strings_are_rejected(
     operator: str, inputs: list[Any], attrs: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(RelaxError, match=message):
         run(operator, inputs, **attrs)
 
 
-def test_what_computes_takes_no_text() -> None:
+def test_numeric_operators_reject_strings() -> None:
     model, _ = node_model("Exp", [_MORE])
 
     with pytest.raises(ModelError, match="expected a tensor of numbers, got `i0`"):
         import_onnx(model)
 
 
-def test_texts_are_chosen_by_a_condition() -> None:
+def test_where_selects_strings() -> None:
     words = np.array([["b", "a"], ["c", "b"]], object)
 
     (chosen,) = run("Compress", [words, np.array([False, True])], axis=1)

@@ -1,4 +1,4 @@
-"""Steps of optimisers."""
+"""Optimizer updates."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import reference as onnx_reference
 
-from relax_mlir import reference
+from relax_mlir.compiler import reference
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import random
@@ -25,7 +25,7 @@ _X, _G, _S = random(3), random(3) * 2, np.abs(random(3))
         ("Momentum", 1, {"mode": "standard"}),
     ],
 )
-def test_a_step_is_that_of_the_definition(
+def test_optimizer_step_matches_the_reference(
     operator: str, states: int, attrs: dict[str, Any], count: int
 ) -> None:
     if operator == "Momentum":
@@ -41,7 +41,7 @@ def test_a_step_is_that_of_the_definition(
         np.testing.assert_allclose(mine, np.asarray(theirs), rtol=1e-5, atol=1e-6)
 
 
-def test_inputs_come_in_groups() -> None:
+def test_optimizer_inputs_come_in_groups() -> None:
     inputs = [np.array(0.1, np.float32), np.array(0), _X, _G]
     model, _ = node_model("ai.onnx.preview.training::Adagrad", inputs)
 

@@ -1,4 +1,4 @@
-"""Sizes computed in a graph are known before it runs, symbolic ones included."""
+"""Symbolic evaluation of shape computations at import time."""
 
 from typing import Any
 
@@ -8,9 +8,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from relax_mlir.dialects import constraints, dtypes, shapes
+from relax_mlir.dialects import dtypes, shapes
 from relax_mlir.frontends.onnx import shape_values
 from relax_mlir.frontends.onnx.shape_values import SizedValue
+from relax_mlir.symbolic import constraints
 
 N, M = shapes.symbol("n"), shapes.symbol("m")
 SIZES = {"n": 6, "m": 4}
@@ -156,14 +157,14 @@ def _run_node(
     return [np.asarray(array) for array in result]
 
 
-def test_a_backward_slice_starts_no_earlier_than_the_first_element() -> None:
+def test_reversed_slice_start_is_clamped() -> None:
     """The standard clamps the start to [0, n - 1]; onnx's reference takes nothing."""
     bounds = (sizes(-9), sizes(-9), sizes(0), sizes(-1))
 
     assert evaluated("Slice", sizes(N, M, 3), *bounds) == [[N]]
 
 
-def test_shape_and_size_need_no_content() -> None:
+def test_shape_and_size_need_no_contents() -> None:
     x = unknown(N, 3, M)
 
     assert evaluated("Shape", x) == [[N, 3, M]]
@@ -171,7 +172,7 @@ def test_shape_and_size_need_no_content() -> None:
     assert evaluated("Size", x) == [3 * N * M]
 
 
-def test_a_size_less_a_number_is_no_less_than_0_where_it_is_divided() -> None:
+def test_divided_size_difference_is_assumed_nonnegative() -> None:
     """As in the formula of how many windows fit."""
     with constraints.collect() as assumed:
         assert evaluated("Div", sizes(N - 5), sizes(2)) == [[shapes.floordiv(N - 5, 2)]]
@@ -196,7 +197,7 @@ def test_a_size_less_a_number_is_no_less_than_0_where_it_is_divided() -> None:
         ("Exp", (sizes(1),)),
     ],
 )
-def test_what_cannot_be_told_is_left_to_the_graph(
+def test_unknown_values_are_left_to_the_graph(
     op: str, inputs: tuple[SizedValue, ...]
 ) -> None:
     attrs = {"value": np.array([0])} if op == "ConstantOfShape" else {}
@@ -216,14 +217,14 @@ def test_what_cannot_be_told_is_left_to_the_graph(
         ("Add", (sizes(1, 2), sizes(1, 2, 3)), {}, "broadcast"),
     ],
 )
-def test_what_is_wrong_is_an_error(
+def test_invalid_nodes_are_errors(
     op: str, inputs: tuple[SizedValue, ...], attrs: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         evaluated(op, *inputs, **attrs)
 
 
-def test_a_large_constant_is_no_size() -> None:
+def test_large_constant_is_not_a_size() -> None:
     assert shape_values.contents_of(np.arange(257)) is None
     assert shape_values.contents_of(np.arange(3.0)) is None
     assert shape_values.contents_of(np.zeros(256, np.int32)) is not None

@@ -1,4 +1,4 @@
-"""Models with stages are called, saved and run by commands as any model is."""
+"""Models with JIT-compiled subgraphs: calls, files and commands."""
 
 import gc
 import weakref
@@ -9,12 +9,12 @@ import numpy as np
 import onnx
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import compile, load, relax
+from relax_mlir import compile, load, tvm
+from relax_mlir.compiler.host.lru_cache import LRUCache
 from relax_mlir.errors import ModelError, RunError
-from relax_mlir.relax.vm import StagedModel
-from relax_mlir.stages.recent import Recent
 from relax_mlir.tools.cli import main
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.vm import JITModel
 from tests.frontends.differential import parse
 
 _TEXT = """g (float[n, 4] x, int64[k] axes) => (float[n, m] y, float[n, 4] z) {
@@ -25,27 +25,27 @@ ROWS = np.array([1])
 
 
 @pytest.fixture(scope="module")
-def model() -> StagedModel:
+def model() -> JITModel:
     made = compile(parse(_TEXT, opset=18))
-    assert isinstance(made, StagedModel)
+    assert isinstance(made, JITModel)
     return made
 
 
-def test_it_says_what_it_takes_and_what_is_known_of_results(model: StagedModel) -> None:
+def test_staged_model_has_a_signature(model: JITModel) -> None:
     expected = "(x: float32[n, 4], axes: int64[k]) -> (y: ?, z: float32[n, 4])"
-    assert repr(model) == f"<StagedModel {expected}>"
+    assert repr(model) == f"<JITModel {expected}>"
     assert model.input_names == ("x", "axes")
     assert model.output_names == ("y", "z")
 
 
-def test_arrays_go_in_by_name(model: StagedModel) -> None:
+def test_inputs_are_passed_by_name(model: JITModel) -> None:
     y, z = model(axes=ROWS, x=X)
 
     np.testing.assert_array_equal(y, X.sum(1, keepdims=True))
     np.testing.assert_array_equal(z, np.maximum(X, 0))
 
 
-def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
+def test_results_are_written_to_given_arrays(model: JITModel) -> None:
     y, z = np.empty((2, 1), np.float32), np.empty((2, 4), np.float32)
 
     assert model(X, ROWS, out=[y, z])[0] is y
@@ -63,9 +63,7 @@ def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
         (None, "expected an array, got NoneType"),
     ],
 )
-def test_arrays_that_do_not_fit_results(
-    model: StagedModel, y: object, problem: str
-) -> None:
+def test_mismatched_output_arrays(model: JITModel, y: object, problem: str) -> None:
     with pytest.raises((TypeError, ValueError), match=problem):
         model(X, ROWS, out=[y, np.empty((2, 4), np.float32)])
 
@@ -79,17 +77,15 @@ def test_arrays_that_do_not_fit_results(
         (X, np.array([7]), r"axis is out of range: expected -2 to 1, got 7"),
     ],
 )
-def test_inputs_that_do_not_fit(
-    model: StagedModel, x: np.ndarray, axes: np.ndarray, problem: str
+def test_mismatched_inputs(
+    model: JITModel, x: np.ndarray, axes: np.ndarray, problem: str
 ) -> None:
     with pytest.raises((RunError, ModelError), match=problem):
         model(x, axes)
 
 
 @pytest.mark.parametrize("given", [(X,), (X, ROWS, ROWS)])
-def test_a_wrong_number_of_inputs(
-    model: StagedModel, given: tuple[np.ndarray, ...]
-) -> None:
+def test_wrong_number_of_inputs(model: JITModel, given: tuple[np.ndarray, ...]) -> None:
     with pytest.raises(TypeError, match=rf"expected 2 inputs, got {len(given)}"):
         model(*given)
 
@@ -112,7 +108,7 @@ def test_results_belong_to_the_caller() -> None:
         w += 1
 
 
-def test_a_file_of_it_is_the_same_model(model: StagedModel, tmp_path: Path) -> None:
+def test_saved_staged_model_is_equivalent(model: JITModel, tmp_path: Path) -> None:
     model.save(tmp_path / "m.rxm")
 
     loaded = load(tmp_path / "m.rxm", threads=2)
@@ -132,7 +128,7 @@ def test_machines_share_constants_and_code(
         made.append(args)
         return compile(*args, **options)
 
-    monkeypatch.setattr("relax_mlir.stages.stage.compile", noted)
+    monkeypatch.setattr("relax_mlir.compiler.host.subgraph.compile", noted)
     model = compile(parse(_TEXT, opset=18), cache=False)
     if kind == "loaded":
         model.save(tmp_path / "m.rxm")
@@ -149,10 +145,10 @@ def test_machines_share_constants_and_code(
         assert all(t[name].shares_memory(tensor) for t in tensors)
 
 
-def test_a_model_that_is_gone_leaves_no_code() -> None:
+def test_deleted_model_leaves_no_code() -> None:
     """Host functions may call each other in circles."""
     model = compile(parse(_TEXT, opset=18), cache=False)
-    assert isinstance(model, StagedModel)
+    assert isinstance(model, JITModel)
     code = weakref.ref(model.executable)
 
     del model
@@ -162,9 +158,9 @@ def test_a_model_that_is_gone_leaves_no_code() -> None:
     assert code() is None
 
 
-def test_models_may_go_while_others_are_looked_for() -> None:
+def test_models_can_be_deleted_during_cache_lookup() -> None:
     """Garbage is collected wherever it is: then one model goes while another one does."""
-    recent: Recent[int, str] = Recent(8)
+    recent: LRUCache[int, str] = LRUCache(8)
     for number in range(4):
         recent.set(number, "")
 
@@ -178,7 +174,7 @@ def test_models_may_go_while_others_are_looked_for() -> None:
 
 
 @pytest.mark.parametrize("is_on_host", [True, False])
-def test_outputs_may_take_the_place_of_inputs(is_on_host: bool) -> None:
+def test_outputs_can_alias_inputs(is_on_host: bool) -> None:
     text = """g (float[n, 4] x, int64[k] axes) => (float[b, c] z, float[n, 4] same) {
         t = ReduceSum <keepdims = 1> (x, axes)
         z = Add (x, t)
@@ -193,7 +189,9 @@ def test_outputs_may_take_the_place_of_inputs(is_on_host: bool) -> None:
 
 
 @pytest.mark.slow
-def test_commands_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_accept_staged_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     onnx.save(parse(_TEXT, opset=18), tmp_path / "m.onnx")
     file = str(tmp_path / "m.rxm")
     dump = tmp_path / "dump"
@@ -209,7 +207,7 @@ def test_commands_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert any(dump.glob("*/*-llvm.mlir"))
 
 
-def test_commands_name_inputs_and_results_that_are_no_tensors(
+def test_commands_describe_non_tensor_inputs_and_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = """g (float[n] x) => (seq(float[n]) s, string[1] t) {

@@ -1,4 +1,4 @@
-"""Models of which values say what is computed, and what they are compiled to."""
+"""Partition of models into subgraphs that depend on run-time values, and their code."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +10,11 @@ import pytest
 from onnx import helper
 
 from relax_mlir import IRModule, compile, import_onnx
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.compiler.host import subgraph
 from relax_mlir.errors import ModelError, RunError
 from relax_mlir.frontends.onnx import check_onnx
-from relax_mlir.onnx_backend import RelaxBackendRep, run_node
-from relax_mlir.stages import stage
+from relax_mlir.integrations.onnx_backend import RelaxBackendRep, run_node
 from tests.frontends.differential import expected, parse, random
 
 pytestmark = pytest.mark.slow  # each compiles several models
@@ -24,15 +24,15 @@ _SUM = "g (float[n, m] x, int64[1] a) => (float[k, l] y) { y = ReduceSum (x, a) 
 
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | str, ...]]:
-    """The numbers and symbols that stages are compiled for."""
+    """The static and symbolic sizes that stages are compiled for."""
     entries: list[tuple[int | str, ...]] = []
-    compile_kind = stage._Kind._compiled
+    compile_kind = subgraph._Specialization._compiled
 
-    def counted(kind: stage._Kind, numbers: Sequence[int | str]) -> Any:
+    def counted(kind: subgraph._Specialization, numbers: Sequence[int | str]) -> Any:
         entries.append(tuple(numbers))
         return compile_kind(kind, numbers)
 
-    monkeypatch.setattr(stage._Kind, "_compiled", counted)
+    monkeypatch.setattr(subgraph._Specialization, "_compiled", counted)
     return entries
 
 
@@ -48,7 +48,7 @@ def test_axes_are_an_input() -> None:
         np.testing.assert_allclose(z, expected, rtol=1e-5)
 
 
-def test_sizes_that_are_needed_as_numbers_stay_numbers(
+def test_sizes_needed_statically_stay_static(
     compiled: list[tuple[int | str, ...]],
 ) -> None:
     """Others become symbols, as the length of `y`."""
@@ -64,7 +64,7 @@ def test_sizes_that_are_needed_as_numbers_stay_numbers(
     assert all(isinstance(entries[0], int) for entries in compiled)
 
 
-def test_bounds_that_move_become_symbols(compiled: list[object]) -> None:
+def test_varying_bounds_become_symbolic(compiled: list[object]) -> None:
     text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
         s = Slice (x, a, b) y = Neg (s) }"""
     model = RelaxBackendRep(parse(text, opset=18))
@@ -77,7 +77,7 @@ def test_bounds_that_move_become_symbols(compiled: list[object]) -> None:
     assert compiled == [(8, 3, 3, 5), ("n0", 3, "n1", "n2")]
 
 
-def test_numbers_that_were_equal_stay_one_symbol(compiled: list[object]) -> None:
+def test_equal_sizes_stay_one_symbol(compiled: list[object]) -> None:
     text = """g (float[n] x, float[n] y, int64[1] end) => (float[m] z) {
         zero = Constant <value_ints = [0]> () s = Slice (x, zero, end)
         t = Slice (y, zero, end) z = Add (s, t) }"""
@@ -91,7 +91,7 @@ def test_numbers_that_were_equal_stay_one_symbol(compiled: list[object]) -> None
     assert compiled == [(4, 4, 3), ("n0", "n0", "n1")]
 
 
-def test_branches_give_tensors_of_different_ranks() -> None:
+def test_branches_return_different_ranks() -> None:
     text = """g (float[2, 3] x) => (float[k] y) {
         s = ReduceSum <keepdims = 0> (x) zero = Constant <value_float = 0.0> ()
         c = Greater (s, zero)
@@ -114,7 +114,7 @@ _LOOP = """g (int64 count, float[n] x) => (float[m] last, float[c, d] all) {
         mean = ReduceMean <axes = [0]> (s) }> }"""
 
 
-def test_states_grow_from_step_to_step() -> None:
+def test_loop_states_grow() -> None:
     model = RelaxBackendRep(parse(_LOOP, opset=13))
     x = random(3)
 
@@ -124,13 +124,13 @@ def test_states_grow_from_step_to_step() -> None:
     np.testing.assert_allclose(means, np.full((4, 1), x.mean()), rtol=1e-5)
 
 
-def test_a_loop_without_steps_gives_its_first_state() -> None:
+def test_loop_without_iterations_returns_the_initial_state() -> None:
     last, means = RelaxBackendRep(parse(_LOOP, opset=13)).run([np.array(0), random(3)])
 
     assert (last.shape, means.shape) == ((3,), (0, 0))
 
 
-def test_what_is_found_is_read_further_on() -> None:
+def test_data_dependent_results_are_used_later() -> None:
     text = """g (float[n] x) => (float[m] y) {
         zero = Constant <value_float = 0.0> () above = Greater (x, zero)
         places = NonZero (above) flat = Squeeze (places)
@@ -142,7 +142,7 @@ def test_what_is_found_is_read_further_on() -> None:
         np.testing.assert_allclose(model.run([x])[0], np.sqrt(x[x > 0]), rtol=1e-6)
 
 
-def test_sequences_go_in_and_out() -> None:
+def test_sequences_as_inputs_and_outputs() -> None:
     model = parse("g (float[2] x, float[3] y) => (float[k] z) { z = Neg (x) }", 13)
     del model.graph.node[:], model.graph.output[:]
     model.graph.node.extend(
@@ -163,7 +163,7 @@ def test_sequences_go_in_and_out() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_scalars_are_not_joined_along_an_axis(count: int) -> None:
+def test_scalars_cannot_be_concatenated(count: int) -> None:
     text = f"""g (float x) => (float[n] y) {{
         s = SequenceConstruct ({", ".join("x" * count)})
         y = ConcatFromSequence <axis = 0> (s) }}"""
@@ -189,16 +189,14 @@ def test_scalars_are_not_joined_along_an_axis(count: int) -> None:
         ),
     ],
 )
-def test_sequences_and_options_are_what_they_have_to_be(
-    nodes: str, message: str
-) -> None:
+def test_sequence_and_optional_types_are_checked(nodes: str, message: str) -> None:
     model = parse(f"g (float[2] x) => (float[n] y) {{ {nodes} }}", 18)
 
     with pytest.raises((ModelError, RunError), match=message):
         compile(import_onnx(model))(np.ones(2, np.float32))
 
 
-def test_values_may_be_names_of_sizes() -> None:
+def test_input_values_can_be_symbolic_sizes() -> None:
     text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
         y = Slice (x, a, b) }"""
 
@@ -209,14 +207,14 @@ def test_values_may_be_names_of_sizes() -> None:
     np.testing.assert_array_equal(y, x[3:5])
 
 
-def test_a_value_that_is_no_size_is_refused() -> None:
+def test_invalid_size_value_is_rejected() -> None:
     model = parse("g (float[2] x, int64[1] a) => (float[2] y) { y = Slice (x, a, a) }")
 
     with pytest.raises(ModelError, match=r"values: `a`: .*`i i`"):
         import_onnx(model, values={"a": ["i i"]})
 
 
-def test_what_has_no_rule_is_found_behind_values_too() -> None:
+def test_uncovered_operators_in_stages_are_reported() -> None:
     text = """g (float[2, 3] x, int64[k] axes) => (float[a] y) {
         s = ReduceSum (x, axes) y = local.Unheard (s) }"""
 
@@ -225,7 +223,7 @@ def test_what_has_no_rule_is_found_behind_values_too() -> None:
     assert list(report.uncovered) == ["local::Unheard"]
 
 
-def test_one_node_runs_alone() -> None:
+def test_single_node_stage() -> None:
     x = random(2, 3)
     node = helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)
 
@@ -234,7 +232,7 @@ def test_one_node_runs_alone() -> None:
     np.testing.assert_allclose(y, x.sum(1), rtol=1e-6)
 
 
-def test_places_outside_of_a_sequence_are_errors() -> None:
+def test_sequence_index_out_of_range_is_an_error() -> None:
     model = parse("g (float[2] x) => (float[k] z) { z = Neg (x) }", 13)
     del model.graph.node[:]
     place = helper.make_tensor("three", 7, [], [3])
@@ -247,12 +245,12 @@ def test_places_outside_of_a_sequence_are_errors() -> None:
     )
 
     with pytest.raises(
-        Exception, match=r"`third` \(SequenceAt\): place 3: expected -1"
+        Exception, match=r"`third` \(SequenceAt\): position 3: expected -1"
     ):
         RelaxBackendRep(model).run([random(2)])
 
 
-def test_an_operator_that_needs_numbers_gets_them(
+def test_operators_that_need_static_sizes_get_them(
     compiled: list[tuple[int | str, ...]],
 ) -> None:
     text = """g (float[2, 3] x, int64[2] shape) => (float[a, b] y) {
@@ -266,10 +264,10 @@ def test_an_operator_that_needs_numbers_gets_them(
     assert known == [(2, 3, 2, 3), (2, 3, 1, 3), (2, 3, 2, 1)]
 
 
-def test_a_call_without_elements_does_not_keep_others_from_symbols(
+def test_empty_call_does_not_prevent_symbolic_sizes(
     compiled: list[tuple[int | str, ...]],
 ) -> None:
-    """A detector's first picture often shows nothing."""
+    """A detector's first image often has no detections."""
     model = RelaxBackendRep(
         parse(
             """g (float[n] x) => (float[k] y) {
@@ -289,7 +287,7 @@ def test_a_call_without_elements_does_not_keep_others_from_symbols(
     assert [entries[1] for entries in compiled] == [0, 3, "n0"]
 
 
-def test_threads_compile_a_stage_once(
+def test_threads_compile_a_stage_only_once(
     compiled: list[tuple[int | str, ...]],
 ) -> None:
     model = RelaxBackendRep(parse(_SUM, opset=18))
@@ -302,7 +300,7 @@ def test_threads_compile_a_stage_once(
     assert len(compiled) == 1
 
 
-def test_a_stage_is_for_the_target_of_its_model(
+def test_stage_uses_the_target_of_its_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = replace(target_of("cpu"), vector_bits=128)
@@ -312,7 +310,7 @@ def test_a_stage_is_for_the_target_of_its_model(
         targets.append(target)
         return compile(module, target, **options)
 
-    monkeypatch.setattr(stage, "compile", compiled_for)
+    monkeypatch.setattr(subgraph, "compile", compiled_for)
     compile(parse(_SUM, opset=18), target)(np.ones((5, 1), np.float32), np.array([0]))
 
     assert targets == [target]
@@ -375,7 +373,7 @@ _PICTURES = random(1, 2, 5, 6)
         ),
     ],
 )
-def test_what_only_numbers_tell_is_built_when_they_are_there(
+def test_nodes_that_need_values_are_deferred(
     text: str, feeds: dict[str, np.ndarray]
 ) -> None:
     model = parse(text, opset=19)

@@ -1,4 +1,4 @@
-"""Models of torch: what is imported computes what torch does."""
+"""Imported torch models agree with torch."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ with warnings.catch_warnings():
 import relax_mlir
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.torch import from_exported
-from relax_mlir.relax.frontend import detach_params
-from relax_mlir.relax.frontend.torch import from_exported_program
+from relax_mlir.tvm.relax.frontend import detach_params
+from relax_mlir.tvm.relax.frontend.torch import from_exported_program
 
 nn = torch.nn
 F = torch.nn.functional
@@ -50,7 +50,7 @@ def assert_same(
 
 
 class ResNetBlock(nn.Module):
-    """Convolutions and a way around them, as in residual networks."""
+    """A residual block of convolutions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class ResNetBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Grouped attention with rotated places, and a gated layer, as in Llama."""
+    """A Llama-like decoder block: grouped-query attention with RoPE, and a gated MLP."""
 
     def __init__(self, width: int = 16, heads: int = 4, groups: int = 2) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class DecoderBlock(nn.Module):
 
 
 class Tagger(nn.Module):
-    """Two layers of a recurrent network in both directions, and a tag for every word."""
+    """A tagger with two bidirectional recurrent layers."""
 
     def __init__(self, kind: Any) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ def test_decoder_block_at_several_lengths() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN], ids=["lstm", "gru", "rnn"])
-def test_recurrent_tagger_stays_one_operator_a_layer(kind: Any) -> None:
+def test_recurrent_tagger_stays_one_operator_per_layer(kind: Any) -> None:
     model = Tagger(kind)
     words = torch.randint(0, 20, (2, 7))
     program = exported(model, words, dynamic_shapes=({0: BATCH},))
@@ -160,7 +160,7 @@ def test_recurrent_tagger_stays_one_operator_a_layer(kind: Any) -> None:
 
 
 @pytest.mark.slow
-def test_nested_arguments_are_flat_and_changed_buffers_come_first() -> None:
+def test_arguments_are_flattened_and_mutated_buffers_come_first() -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -239,7 +239,7 @@ class Applied(nn.Module):
 
 
 @pytest.mark.slow
-def test_inputs_and_weights_may_be_results() -> None:
+def test_inputs_and_weights_can_be_results() -> None:
     class Returning(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -254,7 +254,7 @@ def test_inputs_and_weights_may_be_results() -> None:
     assert_same(relax_mlir.compile(from_exported(exported(model, x)))(x), model(x))
 
 
-def test_complex_inputs_are_refused() -> None:
+def test_complex_inputs_are_rejected() -> None:
     program = exported(Applied(torch.abs), torch.ones(2, dtype=torch.complex64))
 
     with pytest.raises(UnsupportedError, match=r"input `.*`: element type `complex64`"):
@@ -274,7 +274,7 @@ def test_all_operators_without_a_rule_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_sizes_that_depend_on_values_are_refused_with_the_line_of_the_model() -> None:
+def test_data_dependent_sizes_are_rejected_with_the_source_line() -> None:
     program = exported(Applied(lambda x: x[x > 0]), torch.randn(4))
 
     with pytest.raises(
@@ -284,7 +284,7 @@ def test_sizes_that_depend_on_values_are_refused_with_the_line_of_the_model() ->
 
 
 @pytest.mark.slow
-def test_a_refused_call_says_which_node_and_line() -> None:
+def test_rejected_call_names_node_and_line() -> None:
     def masked(x: Any) -> Any:
         return torch.scatter_reduce(x, 0, torch.tensor([0]), x, "mean")
 
@@ -296,7 +296,7 @@ def test_a_refused_call_says_which_node_and_line() -> None:
         from_exported(program)
 
 
-def test_what_is_no_program_is_refused() -> None:
+def test_non_program_is_rejected() -> None:
     with pytest.raises(
         ModelError, match=r"expected a `torch.export.ExportedProgram`, got Linear"
     ):
@@ -304,11 +304,11 @@ def test_what_is_no_program_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_rules_of_the_users_own() -> None:
+def test_user_defined_rules() -> None:
     def shifted(node: Any, importer: Any) -> Any:
         x = importer.retrieve_args(node.args[0])
-        one = relax_mlir.relax.const(1.0, "float32")
-        return importer.block_builder.emit(relax_mlir.relax.op.add(x, one))
+        one = relax_mlir.tvm.relax.const(1.0, "float32")
+        return importer.block_builder.emit(relax_mlir.tvm.relax.op.add(x, one))
 
     program = exported(Applied(torch.special.bessel_j0), torch.zeros(3))
     rules = {"special_bessel_j0.default": shifted}

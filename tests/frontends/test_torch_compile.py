@@ -49,7 +49,7 @@ def test_one_compilation_serves_other_batch_sizes() -> None:
 
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_recurrent_network_with_a_buffer_that_changes(freeze: bool) -> None:
+def test_recurrent_network_with_a_mutated_buffer(freeze: bool) -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -78,7 +78,7 @@ def test_recurrent_network_with_a_buffer_that_changes(freeze: bool) -> None:
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_encoder_layer_that_torch_has_as_one_operator(norm_first: bool) -> None:
+def test_fused_encoder_layer(norm_first: bool) -> None:
     options = {"dropout": 0.0, "norm_first": norm_first, "batch_first": True}
     model = nn.TransformerEncoderLayer(16, 4, 24, **options).eval()
     hidden = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
@@ -93,7 +93,7 @@ def test_encoder_layer_that_torch_has_as_one_operator(norm_first: bool) -> None:
 
 
 @pytest.mark.parametrize("averaged", [False, True])
-def test_attention_that_torch_has_as_one_operator(averaged: bool) -> None:
+def test_fused_attention(averaged: bool) -> None:
     model = nn.MultiheadAttention(16, 4, batch_first=True).eval()
     options = {"need_weights": True, "average_attn_weights": averaged}
     compiled = torch.compile(model, backend="relax_mlir", fullgraph=True)
@@ -106,7 +106,7 @@ def test_attention_that_torch_has_as_one_operator(averaged: bool) -> None:
         assert_close(ours, theirs)
 
 
-def test_weights_may_change_unless_they_are_frozen() -> None:
+def test_weights_can_change_unless_frozen() -> None:
     model, x = nn.Linear(3, 2), torch.randn(4, 3)
     plain = torch.compile(model, backend="relax_mlir")
     with torch.no_grad():
@@ -120,7 +120,7 @@ def test_weights_may_change_unless_they_are_frozen() -> None:
         assert_close(frozen(x), model(x))
 
 
-def test_views_of_results_that_are_not_row_major() -> None:
+def test_views_of_non_row_major_results() -> None:
     def turned(x: Any) -> Any:
         y = x.t() + 1
         return y[0], y[:, 1:], y
@@ -132,7 +132,7 @@ def test_views_of_results_that_are_not_row_major() -> None:
         assert ours.stride() == theirs.stride()
 
 
-def test_gradients_are_refused() -> None:
+def test_gradients_are_rejected() -> None:
     model, x = nn.Linear(3, 2), torch.randn(4, 3)
     result = torch.compile(model, backend="relax_mlir")(x)
 
@@ -143,14 +143,14 @@ def test_gradients_are_refused() -> None:
         result.sum().backward()
 
 
-def test_what_has_no_rule_does_not_fall_back() -> None:
+def test_uncovered_operators_do_not_fall_back() -> None:
     compiled = torch.compile(torch.special.bessel_j0, backend="relax_mlir")
 
     with pytest.raises(Exception, match=r"`aten.special_bessel_j0.default`: 1 node"):
         compiled(torch.ones(3))
 
 
-def test_unknown_options_are_refused() -> None:
+def test_unknown_options_are_rejected() -> None:
     compiled = torch.compile(nn.ReLU(), backend="relax_mlir", options={"thread": 2})
 
     with pytest.raises(Exception, match=r"options: expected .*threads, got thread"):

@@ -1,4 +1,4 @@
-"""Every rule for an operator of torch computes what torch computes."""
+"""Conversion rules of torch operators agree with torch."""
 
 import warnings
 from collections.abc import Callable
@@ -31,12 +31,12 @@ def normal(*shape: int) -> Any:
 
 
 def integers(low: int, high: int, *shape: int) -> Any:
-    """Integers, of which the last is left out."""
+    """Integers below an exclusive bound."""
     return torch.randint(low, high, shape, generator=_RANDOM)
 
 
 def case(*inputs: Any, is_open: bool = True) -> Callable[[Any], Any]:
-    """A function that becomes a model, and what it is called with.
+    """A function to export as a model, with inputs.
 
     Unless ``is_open`` is False, the first axis of every input stays open.
     """

@@ -9,11 +9,11 @@ from pathlib import Path
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.analysis.op_pattern import OpPatternKind, op_pattern_of
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.kinds import Kind, kind_of
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.relax.legalize import emit_program
 
 TABLE = Path(__file__).with_suffix(".txt")
@@ -33,7 +33,7 @@ def operators() -> list[type[RelaxOperation]]:
 
 def rows(op: type[RelaxOperation]) -> list[str]:
     """The lines of one operator."""
-    by_kind: dict[Kind, list[Case]] = {}
+    by_kind: dict[OpPatternKind, list[Case]] = {}
     for case, kind in zip(op.cases, _kinds(op), strict=True):
         by_kind.setdefault(kind, []).append(case)
     ordered = sorted(by_kind.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -45,13 +45,13 @@ def rows(op: type[RelaxOperation]) -> list[str]:
     return lines
 
 
-def _kinds(op: type[RelaxOperation]) -> Iterator[Kind]:
+def _kinds(op: type[RelaxOperation]) -> Iterator[OpPatternKind]:
     """The kind of each case's program, all in one module."""
     module = IRModule.empty()
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         for number, case in enumerate(op.cases):
             program, _ = emit_program(_build(op, case, number), f"program{number}")
-            yield kind_of(program)
+            yield op_pattern_of(program)
 
 
 def _build(op: type[RelaxOperation], case: Case, number: int) -> RelaxOperation:

@@ -1,4 +1,4 @@
-"""A stub of NVIDIA's driver, in this process, for tests of the runtime of GPUs."""
+"""Fixtures of the GPU runtime tests: an in-process stub of NVIDIA's driver."""
 
 import gc
 import shutil
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import relax_mlir
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda import cublaslt, cudnn, driver
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.memory import sweep
+from relax_mlir.runtime.cuda.memory import release_completed
 from tests.gpu.example import TEXT
 from tests.gpu.stub import TARGET, Emulation, Stub, build, build_library
 
@@ -33,12 +33,12 @@ def _loaded(library: Path) -> Stub:
 def stub(
     library: Path, _loaded: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Stub]:
-    """The stub in the driver's place; what its kernels raise fails the test."""
+    """The stub driver; exceptions of its kernels fail the test."""
     monkeypatch.setattr(driver, "LIBRARY", str(library))
     _loaded.reset()
     gc.collect()  # models of earlier tests,
     gc.collect()  # those that they had inside, and
-    sweep(device(0))  # what they have left in its queues
+    release_completed(device(0))  # what they have left in its queues
     _loaded.reset()
     yield _loaded
     if _loaded.errors:
@@ -59,7 +59,7 @@ def cudnn_library(library: Path) -> Path:
 def products(
     stub: Stub, cublaslt_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Stub:
-    """The stub, with one of cuBLASLt beside it."""
+    """The stub driver with a cuBLASLt stub."""
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: str(cublaslt_library)})
     return stub
 
@@ -68,14 +68,14 @@ def products(
 def convolutions(
     products: Stub, cudnn_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Stub:
-    """The stub, with those of cuBLASLt and cuDNN beside it."""
+    """The stub driver with cuBLASLt and cuDNN stubs."""
     monkeypatch.setattr(cudnn, "LIBRARIES", {13: str(cudnn_library)})
     return products
 
 
 @pytest.fixture
 def emulation(stub: Stub) -> Emulation:
-    """The emulator, which runs the PTX that the stub gets."""
+    """The stub driver with emulated kernels."""
     made = Emulation(stub)
     stub.on_launch(made.run)
     return made
@@ -92,13 +92,13 @@ def compiled_example(tmp_path_factory: pytest.TempPathFactory) -> CudaExecutable
 
 @pytest.fixture
 def model(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecutable:
-    """The same, not yet loaded."""
+    """The example model, not loaded."""
     return CudaExecutable(compiled_example.contents)
 
 
 @pytest.fixture
 def poor(tmp_path: Path) -> Path:
-    """Where modules stand that a machine with only Python and numpy has not."""
+    """A folder of modules that hide everything but Python and numpy."""
     for name in ("mlir", "tvm_ffi", "tvm_ffi_orcjit", "ml_dtypes", "onnx", "rich"):
         (tmp_path / "poor" / name).mkdir(parents=True)
         module = tmp_path / "poor" / name / "__init__.py"

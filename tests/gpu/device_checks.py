@@ -1,8 +1,8 @@
-"""Checks of the runtime on a GPU, beside torch and cupy: ``python device_checks.py FOLDER``.
+"""Runtime checks on a real GPU, with torch and cupy: ``python device_checks.py FOLDER``.
 
 Needs no compiler: ``FOLDER`` holds ``runtime.rxm``, which is the model of ``example.py``,
 and ``wide.rxm``, the same model with 1024 columns, long enough to be seen on a stream.
-Prints a line a check; 1 if one fails.
+Prints a line per check; exits with 1 if one fails.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _CHECKS: list[Callable[[Any, Any], object]] = []
 
 
 def check(function: Callable[[Any, Any], object]) -> Callable[[Any, Any], object]:
-    """Have a function called by :func:`main` with torch and the wide model."""
+    """Registers a check, which :func:`main` calls with torch and the wide model."""
     _CHECKS.append(function)
     return function
 
 
 def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """What the model computes: a product, and two times softmax."""
+    """Reference of the model: a matmul, and twice a softmax."""
     y = x.astype(np.float64) @ w
     for _ in range(2):
         y = np.exp(y - y.max(-1, keepdims=True))
@@ -110,14 +110,14 @@ def arrays_of_cupy(torch: Any, model: Any) -> object:
 
 
 def _keep_busy(torch: Any, big: Any) -> None:
-    """Some milliseconds of work on the current stream."""
+    """Enqueues some milliseconds of work on the current stream."""
     for _ in range(4):
         torch.mm(big, big)
 
 
 @check
 def a_stream_of_torch_is_in_order(torch: Any, model: Any) -> object:
-    """Inputs that are late on a stream, and a reader behind, with no wait of the host."""
+    """Late inputs and a reader on a stream, without host synchronization."""
     x, w = inputs(512)
     a, b = lent(torch, x, w)
     big = torch.randn(8192, 8192, device="cuda")
@@ -302,7 +302,7 @@ def _passes(function: Callable[[Any, Any], object], torch: Any, model: Any) -> b
 
 
 def main() -> int:
-    """Run all checks."""
+    """Runs all checks."""
     folder = Path(sys.argv[1])
     sys.path.insert(0, str(folder / "runtime.rxm"))
     torch = import_module("torch")

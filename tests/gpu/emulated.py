@@ -1,4 +1,4 @@
-"""What modules compute on a GPU that the emulator is: the PTX that they become."""
+"""Compiles modules and runs them in the PTX emulator."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import numpy as np
 
 import relax_mlir
 from relax_mlir import IRModule, lower
-from relax_mlir.emulator import emulate
-from relax_mlir.launch_plan import program_code, unpacked
+from relax_mlir.compiler.launch_plan import serialize_program, unpack_program
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Call, Plan, Pointer
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.targets import Target
+from tests.ptx_emulator import emulate
 
 Compiled = str | Target
 
@@ -24,7 +24,7 @@ def compiled(
     precision: str = "f32",
     library: str = "never",
 ) -> CudaExecutable:
-    """A module at any level up to ``loops``."""
+    """Compiles a module of any level up to ``loops``."""
     options = {"precision": precision, "library": library, "cache": False}
     made = relax_mlir.compile(module, target=target, **options)
     assert isinstance(made, CudaExecutable)
@@ -37,7 +37,7 @@ def emulated(
     target: Compiled,
     precision: str = "f32",
 ) -> tuple[np.ndarray, ...]:
-    """The outputs of a module."""
+    """Runs a module; returns its outputs."""
     return emulate(compiled(module, target, precision=precision), *arrays)
 
 
@@ -48,15 +48,17 @@ def emulated_program(
     sizes: Sequence[int] = (),
     *,
     target: Compiled,
-    most_blocks: int | None = None,
+    max_blocks: int | None = None,
 ) -> tuple[np.ndarray, ...]:
-    """What the one tensor program of a module makes of memory that nobody has written.
+    """Runs the only PrimFunc of a module on uninitialized outputs.
 
     Args:
-        outputs: arrays of their shapes and types; sizes: that it takes behind its buffers.
-        most_blocks: of a grid that are run.
+        outputs: arrays of their shapes and types; sizes: arguments after the buffers.
+        max_blocks: of a grid to run.
     """
-    program, ptx = unpacked(program_code(lower(module, target=target, to="ptx")))
+    program, ptx = unpack_program(
+        serialize_program(lower(module, target=target, to="ptx"))
+    )
     pointers = [
         *(Pointer("input", number) for number in range(len(inputs))),
         *(Pointer("output", number) for number in range(len(outputs))),
@@ -73,7 +75,7 @@ def emulated_program(
     }
     kernels = (KernelCall("program", "ByHand"),)
     contents = Contents((ptx,), plan, signature, "sm_90a", {}, kernels)
-    return emulate(CudaExecutable(contents), *inputs, most_blocks=most_blocks)
+    return emulate(CudaExecutable(contents), *inputs, max_blocks=max_blocks)
 
 
 def _parameter(array: np.ndarray) -> dict[str, object]:

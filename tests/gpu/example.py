@@ -1,4 +1,4 @@
-"""A small model of several kernels, and what it computes."""
+"""An example model with several kernels, and its expected outputs."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ def on_gpu(*arrays: np.ndarray) -> list[DeviceArray]:
 
 
 def shifted(array: np.ndarray) -> DeviceArray:
-    """An array that does not begin at a multiple of 16 bytes."""
+    """A copy that is not aligned to 16 bytes."""
     flat = np.concatenate([np.zeros(1, array.dtype), array.ravel()])
     base = DeviceArray.of(flat, device(0))
     made = DeviceArray(base.memory, array.shape, array.dtype.name)
@@ -52,7 +52,7 @@ def shifted(array: np.ndarray) -> DeviceArray:
 
 
 class Interface:
-    """What cupy and numba have."""
+    """``__cuda_array_interface__``, as of cupy and numba."""
 
     def __init__(self, array: DeviceArray, **changed: object) -> None:
         self._array = array
@@ -64,12 +64,12 @@ class Interface:
 
     @staticmethod
     def of(array: DeviceArray) -> "Interface":
-        """With the stream that an array of ours tells."""
+        """The interface with the stream of one of our arrays."""
         return Interface(array, stream=array.__cuda_array_interface__["stream"])
 
 
 class Dlpack:
-    """What torch and jax have; notes for which streams it was asked."""
+    """DLPack, as of torch and jax; records the requested streams."""
 
     def __init__(self, array: DeviceArray) -> None:
         self._array = array
@@ -84,14 +84,14 @@ class Dlpack:
 
 
 class Stream:
-    """What `torch.cuda.current_stream()` gives."""
+    """A stream as of `torch.cuda.current_stream()`."""
 
     def __init__(self, handle: int) -> None:
         self.cuda_stream = handle
 
 
 class ProtocolStream:
-    """What cuda-bindings and cuda-core have."""
+    """A stream with the protocol of cuda-bindings and cuda-core."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -101,7 +101,7 @@ class ProtocolStream:
 
 
 def put(array: np.ndarray, target: DeviceArray, stream: int) -> None:
-    """Write to an array behind what is on a stream, as another library does."""
+    """Enqueues a write to an array on a stream, as another library would."""
     what, gpu = "test", device(0)
     copy = (target.address, array.ctypes.data, array.nbytes, stream)
     with gpu.current():
@@ -109,7 +109,7 @@ def put(array: np.ndarray, target: DeviceArray, stream: int) -> None:
 
 
 def read(address: int, like: np.ndarray, stream: int) -> np.ndarray:
-    """What another library reads on a stream, when that gets to it."""
+    """Enqueues a read on a stream, as another library would; returns its result."""
     what, gpu = "test", device(0)
     found = np.full_like(like, -1)
     copy = (found.ctypes.data, address, found.nbytes, stream)
@@ -119,7 +119,7 @@ def read(address: int, like: np.ndarray, stream: int) -> np.ndarray:
 
 
 def run_where_little_is(poor: Path, code: str, *arguments: str) -> None:
-    """Run a script with only Python and numpy, as of the fixture ``poor``."""
+    """Runs a script with only Python and numpy (fixture ``poor``)."""
     environment = {**os.environ, "PYTHONPATH": str(poor)}
     command = [sys.executable, "-c", code, *arguments]
     subprocess.run(command, check=True, env=environment)

@@ -1,4 +1,4 @@
-"""Models that call NVIDIA's libraries: compiled, emulated, and what they call."""
+"""Models that call cuBLASLt and cuDNN: compilation, emulation, and recorded calls."""
 
 from typing import TypeVar
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from relax_mlir import IRModule, import_onnx
-from relax_mlir.emulator import emulate
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import LibraryCall
 from relax_mlir.tools.cli import main
 from tests.frontends.differential import parse
 from tests.gpu import emulated as emulated_models
 from tests.gpu.stub import TARGET
+from tests.ptx_emulator import emulate
 
 Kind = TypeVar("Kind", bound=LibraryCall)
 
@@ -37,7 +37,7 @@ def emulated(
 
 
 def calls_of(model: CudaExecutable, kind: type[Kind]) -> list[Kind]:
-    """The products, or the convolutions, of its plan."""
+    """The matmul or convolution calls of a launch plan."""
     launches = [n for p in model.contents.plan.programs for n in p.launches]
     return [launch for launch in launches if isinstance(launch, kind)]
 
@@ -46,8 +46,8 @@ def rules_of(model: CudaExecutable) -> list[str]:
     return [kernel.rule for kernel in model.kernels]
 
 
-def told_by_doctor(library: str, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `relax-mlir doctor` says of a library; it is well without."""
+def doctor_line(library: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The line of `relax-mlir doctor` about an optional library."""
     assert main(["doctor"]) == 0
     (line,) = (n for n in capsys.readouterr().out.splitlines() if library in n)
     return line

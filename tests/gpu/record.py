@@ -1,6 +1,6 @@
-"""A pytest plugin that records what tests run on emulated GPUs, for a machine with one.
+"""A pytest plugin that records emulated runs, to be replayed on a real GPU.
 
-``pytest -p tests.gpu.record --record-gpu FOLDER tests/gpu`` writes a zip file a process:
+``pytest -p tests.gpu.record --record-gpu FOLDER tests/gpu`` writes a zip file per process:
 every model that the emulator ran, its inputs and its outputs. ``tests/gpu/replay.py`` runs
 them on a GPU and compares.
 """
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import relax_mlir.emulator
+import relax_mlir
+import tests.ptx_emulator
 from relax_mlir import IRModule
 from relax_mlir.runtime.cuda.archive import pack
 from relax_mlir.runtime.cuda.executable import CudaExecutable
@@ -37,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record what `emulate` and, on the stub driver, whole models compute."""
+    """Hooks `emulate` and models on the stub driver."""
     folder = config.getoption("--record-gpu")
     if folder is None:
         return
@@ -47,13 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
         _write_models(Path(folder))
     recorder = _Recorder(Path(folder) / f"{worker}.zip")
     config.add_cleanup(recorder.close)
-    emulate, call = relax_mlir.emulator.emulate, CudaExecutable.__call__
+    emulate, call = tests.ptx_emulator.emulate, CudaExecutable.__call__
 
     def recorded_emulate(
         model: CudaExecutable, *arrays: np.ndarray, **options: Any
     ) -> tuple[np.ndarray, ...]:
         outputs = emulate(model, *arrays, **options)
-        if options.get("most_blocks") is None:
+        if options.get("max_blocks") is None:
             recorder.add(model, arrays, outputs)
         return outputs
 
@@ -63,12 +64,12 @@ def pytest_configure(config: pytest.Config) -> None:
             recorder.add(model, arrays, outputs)
         return outputs
 
-    relax_mlir.emulator.emulate = recorded_emulate
+    tests.ptx_emulator.emulate = recorded_emulate
     CudaExecutable.__call__ = recorded_call  # type: ignore[method-assign]
 
 
 def _write_models(folder: Path) -> None:
-    """The models of ``device_checks.py``, one of which has the runtime for all."""
+    """Writes the models of ``device_checks.py``, one of which carries the runtime."""
     for name, columns in (("runtime", 8), ("wide", 1024)):
         text = TEXT.replace('"8"', f'"{columns}"').replace("?x8x", f"?x{columns}x")
         text = text.replace("8x8xf32", f"{columns}x{columns}xf32")
@@ -92,7 +93,7 @@ class _Recorder:
     def add(
         self, model: CudaExecutable, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> None:
-        """Add a case, unless it is there, is large, or has arrays that are not numpy's."""
+        """Adds a case, unless it is a duplicate, is large, or has arrays other than numpy's."""
         weights = model.contents.constants.values()
         arrays = [*inputs, *outputs, *weights]
         is_numpy = all(isinstance(array, np.ndarray) for array in arrays)
@@ -116,11 +117,11 @@ class _Recorder:
         self._index.append({"test": _test_name(), "shapes": shapes})
 
     def close(self) -> None:
-        """Write the index."""
+        """Writes the index."""
         self._archive.writestr("index.json", json.dumps(self._index))
         self._archive.close()
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:
-    """The bytes of an array, row after row: element types need no name in the file."""
+    """The bytes of an array in C order, without its element type."""
     return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)

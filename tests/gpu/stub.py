@@ -1,4 +1,4 @@
-"""The stub driver of tests, and kernels that the emulator runs on its memory."""
+"""The stub driver, with kernels executed by the PTX emulator on its memory."""
 
 import ctypes
 import subprocess
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from relax_mlir.emulator.launch import launch
-from relax_mlir.emulator.memory import DeviceMemory
-from relax_mlir.emulator.program import Program
-from relax_mlir.emulator.text import parse
+from tests.ptx_emulator.launch import launch
+from tests.ptx_emulator.memory import DeviceMemory
+from tests.ptx_emulator.program import Program
+from tests.ptx_emulator.text import parse
 
 TARGET = "cuda:sm_90"
 
@@ -27,12 +27,12 @@ _Launched = ctypes.CFUNCTYPE(
 
 
 def build(folder: Path) -> Path:
-    """Compile the stub; it is called as the driver is."""
+    """Builds the stub driver; it has the driver's file name."""
     return _compiled("stub_driver.c", folder / "libcuda.so.1", "-pthread")
 
 
 def build_library(name: str, driver: Path) -> Path:
-    """Compile the stub of a library, such as ``cublaslt``, beside that of the driver."""
+    """Builds the stub of a library, such as ``cublaslt``, next to that of the driver."""
     library = driver.with_name(f"libstub_{name}.so")
     return _compiled(f"stub_{name}.c", library, str(driver), "-lm")
 
@@ -45,11 +45,11 @@ def _compiled(source: str, library: Path, *linked: str) -> Path:
 
 
 class DriverLaunch(NamedTuple):
-    """A kernel that the driver starts.
+    """A kernel launch of the driver.
 
     Attributes:
-        text: of its module; grid, threads: along x, y and z.
-        parameters: where the values of its parameters are.
+        text: PTX of its module; grid, threads: extents along x, y and z.
+        parameters: addresses of the arguments.
     """
 
     text: bytes
@@ -61,7 +61,7 @@ class DriverLaunch(NamedTuple):
 
 
 class Stub:
-    """What tests tell the stub, and ask it."""
+    """Control interface of the stub for tests."""
 
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library))
@@ -88,29 +88,29 @@ class Stub:
 
     @property
     def overlapping(self) -> int:
-        """Kernels that may have begun before the one in front of them had ended."""
+        """Kernels that may have started before the previous one had completed."""
         return self._library.stub_overlapping()
 
     def driver_version(self, version: int) -> None:
-        """What the driver says it knows of CUDA: 12020 is 12.2."""
+        """The CUDA version that the driver reports: 12020 is 12.2."""
         self._library.stub_driver_version(version)
 
     def pointer_device(self, ordinal: int) -> None:
-        """The GPU that all addresses are on, if somebody asks."""
+        """The device that pointer queries report."""
         self._library.stub_pointer_device(ordinal)
 
     def run(self, stream: int) -> None:
-        """Do what is in the queue of a stream, now."""
+        """Runs all queued work of a stream."""
         assert self._library.stub_run(ctypes.c_void_p(stream)) == 0
 
     def run_all(self) -> None:
-        """Do what is in all queues, now."""
+        """Runs all queued work of all streams."""
         self._library.stub_run_all()
 
     def free_at_once(self) -> None:
-        """Give memory back without waiting for queued work, as the driver may.
+        """Frees memory without waiting for queued work, as the driver may.
 
-        Work, or a kernel, that is touched too late is a stray.
+        A later access by queued work or a kernel is a use after free.
         """
         self._library.stub_free_waits(0)
 
@@ -126,7 +126,7 @@ class Stub:
         self._library.stub_memory(size_bytes)
 
     def memory_at(self, address: int) -> tuple[int, np.ndarray] | None:
-        """Where the memory around an address begins, and its bytes; None if there is none."""
+        """Start address and bytes of the allocation around an address; None if there is none."""
         size_bytes = ctypes.c_size_t()
         begin = self._library.stub_memory_at(
             ctypes.c_void_p(address), ctypes.byref(size_bytes)
@@ -137,7 +137,7 @@ class Stub:
         return begin, np.ctypeslib.as_array(memory_type.from_address(begin))
 
     def on_launch(self, function: Callable[[DriverLaunch], None]) -> None:
-        """Let a function stand for kernels."""
+        """Sets the function that runs kernels."""
 
         # ctypes' own types; Any is what a checker knows of them
         def call(text, name, grid, block, shared, parameters) -> None:  # pyright: ignore[reportMissingParameterType]
@@ -155,14 +155,14 @@ class Stub:
 
 
 class Emulation:
-    """Kernels, run thread by thread on the stub's memory: the PTX that the driver got."""
+    """Emulates kernels on the stub's memory, from the PTX that the driver received."""
 
     def __init__(self, stub: Stub) -> None:
         self._stub = stub
         self._programs: dict[bytes, Program] = {}
 
     def run(self, started: DriverLaunch) -> None:
-        """Do what a kernel does."""
+        """Runs a kernel."""
         program = self._programs.get(started.text)
         if program is None:
             program = parse(started.text.decode())

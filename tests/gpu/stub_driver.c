@@ -548,7 +548,7 @@ CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* add
     if (!box[i] || box[i] > 256 || !steps[i] || steps[i] > 8) return kInvalidValue;
     if (i + 1 < rank && (strides[i] % 16 || strides[i] >> 40)) return kInvalidValue;
   }
-  // As `relax_mlir.emulator.descriptors` reads it.
+  // As `tests.ptx_emulator.descriptors` reads it.
   memset(map, 0, 128);
   memcpy(map, &address, 8);
   map[8] = (char)element, map[9] = (char)rank, map[10] = (char)swizzle;

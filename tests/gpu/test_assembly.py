@@ -1,4 +1,4 @@
-"""CUDA's assembler takes what we write, and finds no reason to spill registers.
+"""ptxas accepts the generated PTX, without register spills.
 
 It is in the extra ``cuda-tools``; without it these tests are skipped.
 """
@@ -26,7 +26,7 @@ _TARGET = "cuda:sm_90"
 
 
 def tool(name: str) -> str:
-    """Where a program of CUDA's is; skips the test if it is nowhere."""
+    """Path of a CUDA tool; skips the test if it is not installed."""
     found = shutil.which(name)
     for package in ("nvidia-cuda-nvcc", "nvidia-cuda-cuobjdump"):
         try:
@@ -43,7 +43,7 @@ def tool(name: str) -> str:
 def assembled(
     module: IRModule, folder: Path, machine: str = "sm_90a"
 ) -> Iterator[tuple[str, str, Path]]:
-    """What the assembler says of each program: its name, the text, and the machine code."""
+    """The ptxas output of each kernel: name, messages, machine code."""
     ptxas = tool("ptxas")
     for operation in module.mlir.body.operations:
         if operation.operation.name != "gpu.binary":
@@ -60,7 +60,7 @@ def assembled(
 
 
 def product_of(module: IRModule, folder: Path) -> tuple[str, Path]:
-    """What the assembler says of the one product of a module, and its machine code."""
+    """The ptxas messages and the machine code of the only matmul of a module."""
     made = [
         (said, code)
         for name, said, code in assembled(module, folder)
@@ -71,7 +71,7 @@ def product_of(module: IRModule, folder: Path) -> tuple[str, Path]:
 
 
 def scheduled(precision: str, config: str) -> IRModule:
-    module = layer(1024, 1024, 1024, is_turned=False)
+    module = layer(1024, 1024, 1024, is_transposed=False)
     linalg = lower(module, target=_TARGET, to="linalg", precision=precision)
     for function in linalg.func_ops():
         if "matmul" in function.name.value:
@@ -95,7 +95,7 @@ def scheduled(precision: str, config: str) -> IRModule:
         ("f32", "GemmSimt{rows=64}", 64),
     ],
 )
-def test_sums_stay_in_registers(
+def test_accumulators_stay_in_registers(
     precision: str, config: str, most_registers: int, tmp_path: Path
 ) -> None:
     text, _ = product_of(scheduled(precision, config), tmp_path)
@@ -105,7 +105,7 @@ def test_sums_stay_in_registers(
 
 
 @pytest.mark.parametrize("length", [4096, 32768, 65536])
-def test_rows_are_kept_where_they_fit(length: int, tmp_path: Path) -> None:
+def test_rows_are_cached_in_registers_if_they_fit(length: int, tmp_path: Path) -> None:
     text = f"g (float[2, {length}] x) => (float[2, {length}] y) {{ y = Softmax (x) }}"
     module = lower(import_onnx(parse(text, opset=17)), target=_TARGET, to="ptx")
     for _, said, _ in assembled(module, tmp_path):
@@ -113,7 +113,7 @@ def test_rows_are_kept_where_they_fit(length: int, tmp_path: Path) -> None:
 
 
 def instructions(cubin: Path) -> Counter[str]:
-    """How often each instruction is in machine code."""
+    """Number of occurrences of each instruction in machine code."""
     command = [tool("cuobjdump"), "-sass", str(cubin)]
     text = subprocess.run(command, capture_output=True, text=True, check=True)
     return Counter(
@@ -121,7 +121,7 @@ def instructions(cubin: Path) -> Counter[str]:
     )
 
 
-def test_products_are_on_tensor_cores(tmp_path: Path) -> None:
+def test_matmuls_use_tensor_cores(tmp_path: Path) -> None:
     _, cubin = product_of(scheduled("f16", "GemmMmaSync{rows=128}"), tmp_path)
     found = instructions(cubin)
     assert found["HMMA.16816.F32"] == 32
@@ -130,12 +130,12 @@ def test_products_are_on_tensor_cores(tmp_path: Path) -> None:
     assert not {"LDL", "STL"} & set(found)
 
 
-def test_warpgroups_multiply_what_the_copy_engine_brings(tmp_path: Path) -> None:
+def test_wgmma_kernels_use_tma(tmp_path: Path) -> None:
     module = scheduled("bf16", "GemmWgmma{rows=128,columns=256}")
     said, cubin = product_of(module, tmp_path)
     found = instructions(cubin)
-    # Two slices a turn of the loop, of four instructions each: nothing between them moves
-    # sums, and nothing makes one wait for another.
+    # Two K tiles per iteration, of four instructions each, without moves of accumulators or
+    # serialization in between.
     assert found["HGMMA.64x256x16.F32.BF16"] == 8
     assert found["UTMALDG.2D"] == 10
     assert found["USETMAXREG.DEALLOC.CTAPOOL"] == 1
@@ -146,7 +146,7 @@ def test_warpgroups_multiply_what_the_copy_engine_brings(tmp_path: Path) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.every_case)])
-def test_all_operators_are_taken(step: int, tmp_path: Path) -> None:
+def test_ptxas_accepts_all_operators(step: int, tmp_path: Path) -> None:
     for op in [op for op in relax_ops() if hasattr(op, "legalize")][::step]:
         module = lower(case_module(op, op.cases[0]), target=_TARGET, to="ptx")
         for _ in assembled(module, tmp_path):

@@ -1,4 +1,4 @@
-"""Attention on a GPU: sizes, masks, types, and what is no number."""
+"""Flash attention on a GPU: sizes, masks, element types, NaN and infinity."""
 
 from collections import Counter
 from dataclasses import replace
@@ -13,11 +13,12 @@ from mlir import ir
 from onnx import ModelProto
 
 from models import bert, gpt2
-from relax_mlir import IRModule, compile, import_onnx, lower, reference
-from relax_mlir.compiler import target_of
-from relax_mlir.dialects.hooks import Case
+from relax_mlir import IRModule, compile, import_onnx, lower
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import target_of
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
-from relax_mlir.rewriting import erase
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
@@ -54,15 +55,15 @@ MASKS = {
 def run(
     module: IRModule, *arrays: np.ndarray, precision: str = "f32", config: str = ""
 ) -> tuple[np.ndarray, set[str]]:
-    """What threads compute, and the rules that wrote them."""
+    """Runs an attention; returns its output and the rules of its kernels."""
     return run_on(module, *arrays, precision=precision, config=config, target=_TARGET)
 
 
 def model(sizes: Sizes, mask: str, names: tuple[str, str] | None = None) -> IRModule:
-    """The attention as exporters write it.
+    """An attention as exporters write it.
 
     Args:
-        names: of the numbers of queries and keys, if they are open.
+        names: of the numbers of queries and keys, if they are symbolic.
     """
     queries, keys = names or (str(sizes.queries), str(sizes.keys))
     q, k, v, y = (
@@ -78,7 +79,7 @@ def model(sizes: Sizes, mask: str, names: tuple[str, str] | None = None) -> IRMo
     shape = f"{keys}, {queries}" if mask == "turned" else f"{queries}, {keys}"
     heads, turned = (
         ("0, 2, 1, 3", "0, 2, 3, 1")
-        if sizes.is_turned
+        if sizes.is_transposed
         else ("0, 1, 2, 3", "0, 1, 3, 2")
     )
     text = f"""g (float[{q}] q, float[{k}] k, float[{v}] v,
@@ -97,7 +98,7 @@ def model(sizes: Sizes, mask: str, names: tuple[str, str] | None = None) -> IRMo
 
 
 def wanted(sizes: Sizes, mask: str, arrays: list[np.ndarray]) -> np.ndarray:
-    """The definition, in f64."""
+    """The reference, in f64."""
     q, k, v, m = arrays
     if mask in ("none", "add", "where"):
         return expected(sizes, mask, arrays)
@@ -106,15 +107,15 @@ def wanted(sizes: Sizes, mask: str, arrays: list[np.ndarray]) -> np.ndarray:
     if mask == "key":
         return expected(sizes, "add", [q, k, v, np.broadcast_to(m[:, :, :1], m.shape)])
     a, b, c = (x.astype(np.float64) for x in (q, k, v))
-    if sizes.is_turned:
+    if sizes.is_transposed:
         a, b, c = (x.swapaxes(1, 2) for x in (a, b, c))
     e = np.exp(3 * np.tanh(0.5 * (a @ b.swapaxes(2, 3))))
     y = e / e.sum(-1, keepdims=True) @ c
-    return y.swapaxes(1, 2) if sizes.is_turned else y
+    return y.swapaxes(1, 2) if sizes.is_transposed else y
 
 
 def prepared(sizes: Sizes, mask: str, precision: str) -> list[np.ndarray]:
-    """Inputs, factors as they are in memory, and scores of about 1."""
+    """Inputs, in the operand types, with scores of about 1."""
     q, k, v, m = drawn(sizes, "float")
     q *= np.float32(2 / sizes.depth**0.5)
     if precision in ("f16", "bf16"):
@@ -125,7 +126,7 @@ def prepared(sizes: Sizes, mask: str, precision: str) -> list[np.ndarray]:
 def check_numbers(
     y: np.ndarray, sizes: Sizes, mask: str, arrays: list[np.ndarray], precision: str
 ) -> None:
-    """A result is as near to the definition as its factors are rounded."""
+    """Checks the error against the rounding error of the operands."""
     right = wanted(sizes, mask, arrays)
     bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)
@@ -151,9 +152,9 @@ def test_masks(precision: str, mask: str) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 65, 200])
-def test_numbers_of_tokens(tokens: int, precision: str) -> None:
-    """Those of keys that are few are not rounded, nor are rows that are fewer."""
-    sizes = Sizes(1, 2, tokens, max(tokens, 2), 64, 64, is_turned=True)
+def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
+    """Few keys or few rows leave partial tiles."""
+    sizes = Sizes(1, 2, tokens, max(tokens, 2), 64, 64, is_transposed=True)
     arrays = prepared(sizes, "add", precision)
 
     y, rules = run(model(sizes, "add"), *arrays, precision=precision)
@@ -168,7 +169,7 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
 @pytest.mark.parametrize(
     ("depth", "values"), [(32, 32), (80, 80), (128, 64), (20, 12), (64, 256)]
 )
-def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
+def test_head_dims(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 40, 50, depth, values), "none", precision)
 
 
@@ -216,7 +217,7 @@ def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
 @pytest.mark.parametrize("queries", [3, 40])
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_large_scores(precision: str, queries: int) -> None:
-    """All of 50, and one of 51: a tile after the first has the greatest."""
+    """All scores are 50, one is 51: the maximum is in a later tile."""
     sizes = Sizes(1, 1, queries, 100, 32, 16)
     q, k, v, m = prepared(sizes, "none", precision)
     q[...], k[...] = 2.5, 1.25
@@ -230,8 +231,8 @@ def test_large_scores(precision: str, queries: int) -> None:
 
 @pytest.mark.parametrize("queries", [6, 40])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
-def test_rows_without_keys_are_no_numbers(precision: str, queries: int) -> None:
-    """A row whose keys are all masked has no maximum to subtract."""
+def test_fully_masked_rows_are_nan(precision: str, queries: int) -> None:
+    """A fully masked row yields NaN."""
     sizes = Sizes(1, 2, queries, 70, 32, 16)
     arrays = prepared(sizes, "add", precision)
     arrays[3][0, 0, 1] = -np.inf
@@ -251,7 +252,7 @@ HIDING = [-1e4, -1e9, float(np.finfo(np.float32).min)]
 
 
 def hidden(number: float, precision: str) -> tuple[Sizes, list[np.ndarray]]:
-    """Keys hidden from the first on, for more than a tile of them; all of one row."""
+    """Inputs whose mask hides a leading range of keys, longer than a tile; all in row 1."""
     sizes = Sizes(1, 2, 70, 300, 32, 16)
     arrays = prepared(sizes, "add", precision)
     arrays[3][...] = 0
@@ -263,7 +264,7 @@ def hidden(number: float, precision: str) -> tuple[Sizes, list[np.ndarray]]:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", ["f32", "tf32", "f16", "bf16"])
-def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
+def test_masks_of_large_negative_values(precision: str, number: float) -> None:
     sizes, arrays = hidden(number, precision)
 
     y, rules = run(model(sizes, "add"), *arrays, precision=precision)
@@ -275,7 +276,7 @@ def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
 def check_hidden(
     y: np.ndarray, sizes: Sizes, arrays: list[np.ndarray], bound: float
 ) -> None:
-    """Rows that see keys are as without the others; one that sees none is some mean."""
+    """Checks rows against those without masked keys; a fully masked row is some mean."""
     right = wanted(sizes, "add", arrays)
     seen = np.delete(np.arange(sizes.queries), 1)
     np.testing.assert_allclose(y[:, :, seen], right[:, :, seen], atol=bound, rtol=0)
@@ -285,7 +286,7 @@ def check_hidden(
 
 @pytest.mark.parametrize("queries", [6, 40])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_no_numbers_stay_in_their_rows(number: float, queries: int) -> None:
+def test_nan_stays_in_its_row(number: float, queries: int) -> None:
     sizes = Sizes(1, 2, queries, 70, 32, 16)
     arrays = prepared(sizes, "none", "f32")
     arrays[0][0, 1, 2, 3] = number
@@ -301,7 +302,7 @@ def test_no_numbers_stay_in_their_rows(number: float, queries: int) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (37, 130), (70, 0)])
-def test_open_sizes(queries: int, keys: int, precision: str) -> None:
+def test_dynamic_sizes(queries: int, keys: int, precision: str) -> None:
     sizes = Sizes(1, 2, queries, keys, 32, 16)
     arrays = prepared(sizes, "add", precision)
 
@@ -312,11 +313,11 @@ def test_open_sizes(queries: int, keys: int, precision: str) -> None:
         right = wanted(sizes, "add", arrays)
         np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
     else:
-        np.testing.assert_array_equal(y, np.zeros(y.shape))  # sums of nothing
+        np.testing.assert_array_equal(y, np.zeros(y.shape))  # empty sums
 
 
-def test_heads_of_open_sizes_are_copied() -> None:
-    """How far they are apart is not known, but a multiple of 16 bytes."""
+def test_heads_with_dynamic_strides_use_async_copies() -> None:
+    """Head strides are dynamic, but multiples of 16 bytes."""
     sizes = Sizes(2, 3, 40, 50, 32, 16)
     for size, is_copied in ((sizes, True), (replace(sizes, depth=33), False)):
         loops = lower(model(size, "none", ("s", "t")), target=_TARGET, to="loops")
@@ -325,7 +326,7 @@ def test_heads_of_open_sizes_are_copied() -> None:
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize("queries", [1, 40])
-def test_heads_that_share_keys(queries: int, precision: str) -> None:
+def test_grouped_query_attention(queries: int, precision: str) -> None:
     """Each of two groups of three, as a model with fewer heads of keys has them."""
     text = f"""g (float[2, 2, 3, {queries}, 32] q, float[2, 2, 1, 70, 32] k,
                float[2, 2, 1, 70, 24] v) => (float[a, b, c, d, e] y) {{
@@ -345,8 +346,8 @@ def test_heads_that_share_keys(queries: int, precision: str) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS[precision] * 3, rtol=0)
 
 
-def test_squares_of_squares_are_looked_at_once() -> None:
-    """Whether they are numbers, by which scores would be scaled; not each in two ways."""
+def test_shared_subexpressions_are_searched_once() -> None:
+    """Searching scale factors through shared subexpressions is not exponential."""
     squares = " ".join(f"s{n + 1} = Mul (s{n}, s{n})" for n in range(40))
     text = f"""g (float[8, 32] q, float[32, 16] k, float[16, 8] v) => (float[8, 8] y) {{
         s0 = MatMul (q, k) {squares} w = Softmax (s40) y = MatMul (w, v) }}"""
@@ -359,7 +360,7 @@ def test_squares_of_squares_are_looked_at_once() -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", [70, 150, 1000])
 @pytest.mark.parametrize("queries", [1, 3, 7])
-def test_few_queries_share_the_work_on_keys(queries: int, keys: int) -> None:
+def test_decode_splits_keys(queries: int, keys: int) -> None:
     sizes = Sizes(2, 3, queries, keys, 80, 24)
     arrays = prepared(sizes, "add", "f32")
     loops = lower(model(sizes, "add"), target=_TARGET, to="loops")
@@ -372,8 +373,8 @@ def test_few_queries_share_the_work_on_keys(queries: int, keys: int) -> None:
     np.testing.assert_allclose(y, right, atol=1e-5, rtol=0)
 
 
-def test_parts_of_keys_are_kept_between_launches(emulation: Emulation) -> None:
-    """In memory of the model, on a device that the emulator stands in for."""
+def test_decode_workspace_is_in_model_memory(emulation: Emulation) -> None:
+    """The split-KV workspace is in the model's memory."""
     sizes = Sizes(1, 3, 2, 600, 32, 24)
     arrays, module = prepared(sizes, "add", "f32"), model(sizes, "add")
     made = compile(module, target=TARGET, cache=False)
@@ -389,7 +390,7 @@ def test_parts_of_keys_are_kept_between_launches(emulation: Emulation) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (90, 70), (3, 70)])
-def test_the_operator_of_attention(
+def test_onnx_attention_operator(
     queries: int, keys: int, causal_mask: str | None, dtype: str
 ) -> None:
     shapes = [(1, n, 2, 32, dtype) for n in (queries, keys, keys)]
@@ -408,7 +409,7 @@ def test_the_operator_of_attention(
     np.testing.assert_allclose(ours, theirs, atol=bound * 3, rtol=0)
 
 
-def test_the_operator_with_a_bias() -> None:
+def test_onnx_attention_operator_with_a_bias() -> None:
     shapes = (1, 40, 2, 32), (1, 70, 2, 32), (1, 70, 2, 16), (1, 2, 40, 70)
     case = Case(*shapes, causal_mask="TopLeft")
     module, inputs = case_module(AttentionBiasOp, case), case.random_inputs(seed=0)
@@ -429,14 +430,14 @@ def test_the_operator_with_a_bias() -> None:
     ],
     ids=["bert, open sizes", "bert", "gpt2"],
 )
-def test_models_have_no_softmax_of_its_own(model: ModelProto, precision: str) -> None:
+def test_models_fuse_the_softmax(model: ModelProto, precision: str) -> None:
     loops = lower(import_onnx(model), target=_TARGET, to="loops", precision=precision)
     assert rules_of(loops)["Attention"] == 1
     assert not any(f.name.value.startswith("softmax") for f in loops.func_ops())
 
 
 def code_of(module: IRModule, folder: Path, machine: str) -> Counter[str]:
-    """The instructions of the one program of a module, which spills no registers."""
+    """The instructions of the only kernel of a module, which has no spills."""
     ((_, said, cubin),) = assembled(module, folder, machine)
     assert "0 bytes spill stores, 0 bytes spill loads" in said
     assert "serialized" not in said
@@ -473,7 +474,7 @@ _KERNELS = {
 
 
 @pytest.mark.parametrize("name", _KERNELS)
-def test_no_barrier_can_be_missing(name: str) -> None:
+def test_every_barrier_is_needed(name: str) -> None:
     sizes, precision = _KERNELS[name]
     module = model(sizes, "none")
     loops = lower(module, target=_TARGET, to="loops", precision=precision)

@@ -1,4 +1,4 @@
-"""Attention by warpgroups: sizes, masks, types, and what they wait for."""
+"""Warp-specialized flash attention: sizes, masks, types, synchronization."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from mlir import ir
 
 from models import bert, gpt2
-from relax_mlir import IRModule, compile, import_onnx, lower, reference
-from relax_mlir.dialects.hooks import Case
+from relax_mlir import IRModule, compile, import_onnx, lower
+from relax_mlir.compiler import reference
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.schedules.gpu import attention_wgmma
-from relax_mlir.schedules.gpu.attention_warpgroups import AttentionWgmmaConfiguration
 from relax_mlir.schedules.gpu.attention_wgmma import AttentionWgmma
+from relax_mlir.schedules.gpu.attention_wgmma_kernel import AttentionWgmmaConfiguration
 from relax_mlir.schedules.gpu.rule import Gpu
-from relax_mlir.schedules.nest import read_kernel
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.kernel_view import read_kernel
+from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.gpu.emulated import emulated
@@ -69,10 +70,10 @@ def test_masks(precision: str, mask: str) -> None:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("precision", _TYPES)
 @pytest.mark.parametrize("tokens", [33, 64, 65, 127, 128, 300])
-def test_numbers_of_tokens(tokens: int, precision: str) -> None:
-    sizes = Sizes(1, 2, tokens, tokens, 64, 64, is_turned=True)
+def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
+    sizes = Sizes(1, 2, tokens, tokens, 64, 64, is_transposed=True)
     check(sizes, "add", precision)
-    check(replace(sizes, keys=17, is_turned=False), "none", precision)
+    check(replace(sizes, keys=17, is_transposed=False), "none", precision)
 
 
 @pytest.mark.sampled(3)
@@ -81,7 +82,7 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
     ("depth", "values"),
     [(32, 32), (80, 80), (128, 128), (128, 64), (16, 24), (64, 256), (256, 256)],
 )
-def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
+def test_head_dims(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 70, 130, depth, values), "none", precision)
 
 
@@ -99,7 +100,7 @@ sizes = st.builds(
     st.integers(1, 2),
     st.integers(1, 3),
     st.sampled_from([33, 63, 64, 130, 150, 257]),
-    st.sampled_from([17, 40, 64, 129, 300]),  # fewer factors are not rounded
+    st.sampled_from([17, 40, 64, 129, 300]),  # smaller head dims are padded
     st.sampled_from([16, 64, 72, 128]),
     st.sampled_from([8, 16, 64, 80, 128]),
     st.booleans(),
@@ -115,7 +116,7 @@ def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
 
 @pytest.mark.parametrize("precision", _TYPES)
 def test_large_scores(precision: str) -> None:
-    """All of 50, and one of 51: a tile after the first has the greatest."""
+    """All scores are 50, one is 51: the maximum is in a later tile."""
     sizes = Sizes(1, 1, 40, 200, 32, 16)
     q, k, v, m = prepared(sizes, "none", precision)
     q[...], k[...] = 2.5, 1.25
@@ -128,8 +129,8 @@ def test_large_scores(precision: str) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
 
 
-def test_rows_without_keys_are_no_numbers() -> None:
-    """A row whose keys are all masked has no maximum to subtract."""
+def test_fully_masked_rows_are_nan() -> None:
+    """A fully masked row yields NaN."""
     sizes = Sizes(1, 2, 70, 150, 32, 16)
     arrays = prepared(sizes, "add", "f16")
     arrays[3][0, 0, 1] = -np.inf
@@ -147,7 +148,7 @@ def test_rows_without_keys_are_no_numbers() -> None:
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", _TYPES)
-def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
+def test_masks_of_large_negative_values(precision: str, number: float) -> None:
     sizes, arrays = hidden(number, precision)
 
     y, rules = run(model(sizes, "add"), *arrays, precision=precision)
@@ -166,7 +167,7 @@ _SCALES = {
 
 @pytest.mark.parametrize("name", _SCALES)
 def test_scales(name: str) -> None:
-    """The greatest score stays that only where it is multiplied by more than 0."""
+    """A negative or zero scale does not preserve the maximum."""
     text, scale = _SCALES[name]
     sizes = Sizes(1, 2, 70, 150, 32, 16)
     q, k, v, m = prepared(sizes, "none", "f16")
@@ -187,7 +188,7 @@ def test_scales(name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_no_numbers_stay_in_their_rows(number: float) -> None:
+def test_nan_stays_in_its_row(number: float) -> None:
     sizes = Sizes(1, 2, 70, 150, 32, 16)
     arrays = prepared(sizes, "none", "f16")
     arrays[0][0, 1, 2, 3] = number
@@ -203,9 +204,9 @@ def test_no_numbers_stay_in_their_rows(number: float) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (70, 130), (70, 0)])
-def test_open_sizes(queries: int, keys: int) -> None:
-    """Heads side by side: how far tokens are apart is known."""
-    sizes = Sizes(1, 2, queries, keys, 32, 16, is_turned=True)
+def test_dynamic_sizes(queries: int, keys: int) -> None:
+    """Interleaved heads: token strides are static."""
+    sizes = Sizes(1, 2, queries, keys, 32, 16, is_transposed=True)
     arrays = prepared(sizes, "add", "f16")
 
     y, rules = run(model(sizes, "add", ("s", "t")), *arrays, precision="f16")
@@ -215,12 +216,12 @@ def test_open_sizes(queries: int, keys: int) -> None:
         right = wanted(sizes, "add", arrays)
         np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
     else:
-        np.testing.assert_array_equal(y, np.zeros(y.shape))  # sums of nothing
+        np.testing.assert_array_equal(y, np.zeros(y.shape))  # empty sums
 
 
-def test_descriptors_have_the_sizes_that_a_call_has(emulation: Emulation) -> None:
-    """On a device that the emulator stands in for; nothing is told of empty tensors."""
-    names, sizes = ("s", "t"), Sizes(2, 2, 1, 1, 32, 16, is_turned=True)
+def test_tensor_maps_follow_dynamic_sizes(emulation: Emulation) -> None:
+    """Tensor maps follow dynamic sizes; empty tensors have none."""
+    names, sizes = ("s", "t"), Sizes(2, 2, 1, 1, 32, 16, is_transposed=True)
     module = model(sizes, "add", names)
     made = compile(module, target=TARGET, precision="f16", cache=False)
     assert isinstance(made, CudaExecutable)
@@ -236,7 +237,7 @@ def test_descriptors_have_the_sizes_that_a_call_has(emulation: Emulation) -> Non
 
 
 @pytest.mark.parametrize("precision", _TYPES)
-def test_heads_that_share_keys(precision: str) -> None:
+def test_grouped_query_attention(precision: str) -> None:
     """Each of two groups of three, as a model with fewer heads of keys has them."""
     text = """g (float[2, 2, 3, 40, 32] q, float[2, 2, 1, 70, 32] k,
                float[2, 2, 1, 70, 24] v) => (float[a, b, c, d, e] y) {
@@ -266,10 +267,10 @@ def causal(queries: int, keys: int, causal_mask: str | None, dtype: str) -> Case
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (300, 300), (90, 70)])
-def test_the_operator_of_attention(
+def test_onnx_attention_operator(
     queries: int, keys: int, causal_mask: str | None, dtype: str
 ) -> None:
-    """Of more keys than queries, of as many, and of fewer: then some rows see none."""
+    """More keys than queries, equally many, and fewer, where some rows are fully masked."""
     case = causal(queries, keys, causal_mask, dtype)
     module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
     loops = lower(module, target=_TARGET, to="loops")
@@ -284,7 +285,7 @@ def test_the_operator_of_attention(
     np.testing.assert_allclose(ours, theirs, atol=bound * 3, rtol=0)
 
 
-def test_the_operator_with_a_bias() -> None:
+def test_onnx_attention_operator_with_a_bias() -> None:
     shapes = (1, 40, 2, 32, "float16"), (1, 70, 2, 32, "float16")
     case = Case(
         *shapes,
@@ -315,7 +316,7 @@ _SMALL: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 100}
     ],
     ids=["bert, open sizes", "bert", "gpt2"],
 )
-def test_models_have_it(made: Any) -> None:
+def test_models_use_the_rule(made: Any) -> None:
     loops = lower(import_onnx(made), target=_TARGET, to="loops", precision="f16")
     assert rules_of(loops)["AttentionWgmma"] == 1
 
@@ -325,9 +326,9 @@ Attended = tuple[IRModule, list[np.ndarray], np.ndarray]
 
 @pytest.fixture(scope="module")
 def attended() -> Iterator[Attended]:
-    """One of two warpgroups, of tiles of keys that all rows see, and that some do.
+    """An attention of two consumer warpgroups, with full and partially masked key tiles.
 
-    The module at `loops`, its inputs, and what it makes of them.
+    Returns the module at `loops`, its inputs, and its outputs.
     """
     small = AttentionWgmmaConfiguration(128, keys=32, stages=2)
     with pytest.MonkeyPatch.context() as patch:
@@ -357,11 +358,11 @@ def attended() -> Iterator[Attended]:
         "nvvm.wgmma.wait.group.sync.aligned",
     ],
 )
-def test_warpgroups_need_all_that_they_wait_for(attended: Attended, name: str) -> None:
+def test_every_synchronization_is_needed(attended: Attended, name: str) -> None:
     check_all_needed(*attended, name)
 
 
-def test_what_is_multiplied_is_not_overwritten(attended: Attended) -> None:
+def test_stages_are_not_overwritten_early(attended: Attended) -> None:
     check_all_waits_needed(*attended)
 
 
@@ -369,17 +370,17 @@ def test_what_is_multiplied_is_not_overwritten(attended: Attended) -> None:
     ("sizes", "precision", "sm", "reason"),
     [
         (Sizes(1, 2, 64, 64, 32, 32), "f16", 80, "is not of compute capability 9.0"),
-        (Sizes(1, 2, 64, 64, 32, 32), "f32", 90, "its factors are of f32"),
+        (Sizes(1, 2, 64, 64, 32, 32), "f32", 90, "its operands are f32"),
         (Sizes(1, 2, 32, 64, 32, 32), "f16", 90, "it has fewer than 33 rows"),
         (Sizes(1, 2, 64, 64, 36, 32), "f16", 90, "16 bytes"),
     ],
 )
-def test_what_others_take(sizes: Sizes, precision: str, sm: int, reason: str) -> None:
+def test_refusals(sizes: Sizes, precision: str, sm: int, reason: str) -> None:
     given = model(sizes, "none")
     linalg = lower(given, target=_TARGET, to="linalg", precision=precision)
     (kernel,) = (f for f in linalg.func_ops() if "softmax" in f.name.value)
     end = list(kernel.entry_block.operations)[-1]
-    refused = pytest.raises(Refusal, match=reason)
+    refused = pytest.raises(NotApplicable, match=reason)
     with linalg.context, kernel.location, ir.InsertionPoint(end), refused:
         AttentionWgmma(Gpu(sm)).plan(read_kernel(kernel))
 
@@ -397,7 +398,7 @@ def test_what_others_take(sizes: Sizes, precision: str, sm: int, reason: str) ->
         (256, None),
     ],
 )
-def test_sums_stay_in_registers(
+def test_accumulators_stay_in_registers(
     size: int, dtype: str, causal_mask: str | None, tmp_path: Path
 ) -> None:
     case = Case(*[(8, 1024, 16, size, dtype)] * 3, causal_mask=causal_mask)

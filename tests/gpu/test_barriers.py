@@ -1,4 +1,4 @@
-"""Every barrier that rules write is needed, and the emulator sees when it is missing."""
+"""Every emitted barrier is necessary: the emulator detects the race without it."""
 
 from collections.abc import Iterator
 
@@ -7,15 +7,15 @@ import pytest
 from mlir import ir
 
 from relax_mlir import IRModule, import_onnx, lower
-from relax_mlir.emulator import emulate
 from relax_mlir.errors import EmulationError
-from relax_mlir.rewriting import erase, walk
-from relax_mlir.schedules.emit import index
+from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.schedules.builder import index
 from relax_mlir.schedules.gpu import gemm_wgmma
 from tests.frontends.differential import parse
 from tests.gpu.emulated import compiled, emulated
 from tests.gpu.test_gemm import layer
 from tests.products import drawn
+from tests.ptx_emulator import emulate
 
 _TARGET, _DEVICE = "cuda:sm_80", "cuda:sm_90"  # which runs what is for the other
 _ORDERS = 16  # in one, what is missing may not be missed
@@ -26,22 +26,22 @@ def softmax() -> IRModule:
     return import_onnx(parse(text, opset=17))
 
 
-def turned() -> IRModule:
+def transposed() -> IRModule:
     text = "g (float[70, 90] x) => (float[90, 70] y) { y = Transpose (x) }"
     return import_onnx(parse(text, opset=17))
 
 
 _KERNELS = {
     "rows": (softmax(), "f32"),
-    "squares": (turned(), "f32"),
-    "slices of sums": (layer(1, 512, 96, is_turned=False), "f32"),
-    "slices that wait in registers": (layer(40, 50, 48, is_turned=False), "f32"),
-    "slices that are copied": (layer(64, 160, 64, is_turned=False), "f16"),
+    "transpose": (transposed(), "f32"),
+    "split column reduction": (layer(1, 512, 96, is_transposed=False), "f32"),
+    "register staging": (layer(40, 50, 48, is_transposed=False), "f32"),
+    "cp.async": (layer(64, 160, 64, is_transposed=False), "f16"),
 }
 
 
 def sides(module: IRModule) -> list[np.ndarray]:
-    """Inputs of ``main``."""
+    """The inputs of ``main``."""
     types = [ir.RankedTensorType(t) for t in module.func_op("main").type.inputs]
     return [drawn(*t.shape) for t in types]
 
@@ -51,7 +51,7 @@ def operations(module: IRModule, name: str) -> Iterator[ir.OpView]:
 
 
 def is_right(module: IRModule, inputs: list[np.ndarray], expected: np.ndarray) -> bool:
-    """Whether a module is, in whichever order threads get on."""
+    """Whether a module is correct under random schedules of its threads."""
     try:
         made = compiled(module, _DEVICE)
         results = [emulate(made, *inputs, seed=seed) for seed in range(_ORDERS)]
@@ -63,7 +63,7 @@ def is_right(module: IRModule, inputs: list[np.ndarray], expected: np.ndarray) -
 def check_all_needed(
     module: IRModule, inputs: list[np.ndarray], expected: np.ndarray, name: str
 ) -> None:
-    """Without any operation of a name, the module is not right."""
+    """Checks that removing any operation of a name breaks the module."""
     count = len(list(operations(module, name)))
     assert count > 0
     for number in range(count):
@@ -75,7 +75,7 @@ def check_all_needed(
 def check_all_waits_needed(
     module: IRModule, inputs: list[np.ndarray], expected: np.ndarray
 ) -> None:
-    """Where one more product may be open when a warpgroup goes on, it is not right."""
+    """Checks that allowing one more pending wgmma group breaks the module."""
     name = "nvvm.wgmma.wait.group.sync.aligned"
     for number in range(len(list(operations(module, name)))):
         mutant = module.clone()
@@ -85,7 +85,7 @@ def check_all_waits_needed(
 
 
 @pytest.mark.parametrize("name", _KERNELS)
-def test_no_barrier_can_be_missing(name: str) -> None:
+def test_every_barrier_is_needed(name: str) -> None:
     module, precision = _KERNELS[name]
     loops = lower(module, target=_TARGET, to="loops", precision=precision)
     inputs = sides(module)
@@ -99,13 +99,13 @@ Product = tuple[IRModule, list[np.ndarray], np.ndarray]
 
 @pytest.fixture
 def product(monkeypatch: pytest.MonkeyPatch) -> Product:
-    """One by warpgroups, of more slices than memory has, and of more tiles than blocks.
+    """A wgmma GEMM with more K tiles than stages, and more tiles than blocks.
 
-    The module at `loops`, its inputs, and what it makes of them.
+    Returns the module at `loops`, its inputs, and its outputs.
     """
     small = gemm_wgmma.GemmWgmmaConfiguration(128, 64, 64, stages=2, blocks=2)
     monkeypatch.setattr(gemm_wgmma, "_CONFIGURATIONS", (small,))
-    module = layer(300, 272, 136, is_turned=False)
+    module = layer(300, 272, 136, is_transposed=False)
     loops = lower(module, target="cuda:sm_90", to="loops", precision="f16")
     inputs = sides(module)
     (expected,) = emulated(loops, *inputs, target=_DEVICE)
@@ -128,23 +128,23 @@ def product(monkeypatch: pytest.MonkeyPatch) -> Product:
         "nvvm.wgmma.wait.group.sync.aligned",
     ],
 )
-def test_warpgroups_need_all_that_they_wait_for(product: Product, name: str) -> None:
+def test_every_synchronization_is_needed(product: Product, name: str) -> None:
     check_all_needed(*product, name)
 
 
 def raised(operation: ir.OpView, name: str) -> None:
-    """Add one to an attribute."""
+    """Increments an integer attribute."""
     attribute = ir.IntegerAttr(operation.operation.attributes[name])
     more = ir.IntegerAttr.get(attribute.type, attribute.value + 1)
     operation.operation.attributes[name] = more
 
 
-def test_slices_are_released_when_they_are_multiplied(product: Product) -> None:
+def test_stages_are_released_after_the_wgmma(product: Product) -> None:
     check_all_waits_needed(*product)
 
 
 @pytest.mark.parametrize("operand", ["bytes", "arrivals"])
-def test_barriers_count_what_comes(product: Product, operand: str) -> None:
+def test_mbarriers_count_arrivals_and_bytes(product: Product, operand: str) -> None:
     loops, inputs, expected = product
     name = {
         "bytes": "nvgpu.mbarrier.arrive.expect_tx",
@@ -162,8 +162,8 @@ def test_barriers_count_what_comes(product: Product, operand: str) -> None:
             assert not is_right(mutant, inputs, expected), f"{operand} {number} {more}"
 
 
-def test_copies_must_be_waited_for() -> None:
-    module, precision = _KERNELS["slices that are copied"]
+def test_async_copies_must_be_waited_for() -> None:
+    module, precision = _KERNELS["cp.async"]
     loops = lower(module, target=_TARGET, to="loops", precision=precision)
     inputs = sides(module)
     (expected,) = emulated(loops, *inputs, target=_DEVICE)

@@ -1,4 +1,4 @@
-"""Loops bound to threads: what their launches compute, and what is refused."""
+"""Loops bound to thread axes: results of their launches, and errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import relax_mlir
 from relax_mlir import lower
 from relax_mlir.errors import PassError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.tir import PrimFunc
+from relax_mlir.tvm.tir import PrimFunc
 from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
 from tests.programs import called
@@ -25,9 +25,9 @@ def _drawn(*shape: int) -> np.ndarray:
 def _launched(
     program: PrimFunc, *arrays: np.ndarray, outputs: int = 1
 ) -> list[np.ndarray]:
-    """What threads compute."""
+    """Runs the launches in the emulator."""
     module = lower(called(program, outputs), target="cuda:sm_90", to="loops")
-    assert 'tir.rule = "Bound"' in str(module)
+    assert 'tir.rule = "ThreadBound"' in str(module)
     return list(emulated(module, *arrays, target=TARGET))
 
 
@@ -36,7 +36,7 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
-def _turned_in_place(x: np.ndarray) -> np.ndarray:
+def _reversed_in_place(x: np.ndarray) -> np.ndarray:
     made = x.copy()
     for k in range(x.shape[1]):
         made[:, k] = made[:, x.shape[1] - 1 - k] + 1
@@ -81,7 +81,7 @@ _CASES = {
     "kept_in_memory": (
         programs.kept_in_memory,
         [(4, 32)],
-        lambda a: [_turned_in_place(a.reshape(-1, 4)).reshape(-1)],
+        lambda a: [_reversed_in_place(a.reshape(-1, 4)).reshape(-1)],
     ),
     "beside_blocks": (
         programs.beside_blocks,
@@ -97,7 +97,7 @@ _CASES = {
 
 
 @pytest.mark.parametrize("name", _CASES)
-def test_threads_compute_what_the_program_says(name: str) -> None:
+def test_launches_compute_the_program(name: str) -> None:
     program, shapes, compute = _CASES[name]
     arrays = [_drawn(*shape) for shape in shapes]
     expected = compute(*arrays)
@@ -131,7 +131,7 @@ def test_the_runtime_launches_them(name: str, emulation: Emulation) -> None:
     np.testing.assert_allclose(np.asarray(found), compute(*arrays)[0], rtol=1e-6)
 
 
-def test_buffers_are_as_large_as_what_is_touched() -> None:
+def test_buffers_are_compacted_to_accessed_regions() -> None:
     module = lower(called(programs.tiled), target="cuda:sm_90", to="loops")
 
     text = str(module)
@@ -140,8 +140,8 @@ def test_buffers_are_as_large_as_what_is_touched() -> None:
     assert "memref.alloca() : memref<1x1xf32>" in text
 
 
-def test_threads_wait_for_values_that_pass_through_memory() -> None:
-    """And not for those that they have written themselves."""
+def test_barriers_are_inserted_at_dependences() -> None:
+    """No barrier is inserted for values that a thread reads back itself."""
     for program, outputs, count in (
         (programs.through_memory, 2, 1),
         (programs.kept_in_memory, 1, 0),
@@ -150,7 +150,7 @@ def test_threads_wait_for_values_that_pass_through_memory() -> None:
         assert str(module).count("gpu.barrier") == count
 
 
-def test_threads_share_what_is_true_of_all() -> None:
+def test_cross_thread_boolean_reductions() -> None:
     rows = np.array(
         [[True] * 8, [False] + [True] * 7, [True] * 7 + [False], [False] * 8]
     )
@@ -160,8 +160,8 @@ def test_threads_share_what_is_true_of_all() -> None:
     np.testing.assert_array_equal(found, rows.all(1))
 
 
-def test_what_turns_leave_to_later_ones_is_kept() -> None:
-    """`L[k + 1]` is read as `L[k]` by the next turn: the loop does not shrink it."""
+def test_loop_carried_buffers_are_not_compacted() -> None:
+    """`L[k + 1]` is read as `L[k]` by the next iteration, so `k` must not index out."""
     module = lower(called(programs.kept_between_turns), target="cuda:sm_90", to="loops")
 
     assert "memref.alloca() : memref<9x1xf32>" in str(module)
@@ -171,24 +171,24 @@ def test_what_turns_leave_to_later_ones_is_kept() -> None:
     ("program", "message"),
     [
         (programs.too_many, "2048 threads in a block: expected at most 1024"),
-        (programs.unknown_threads, "a size that only a run tells: expected a number"),
+        (programs.unknown_threads, "a dynamic extent: expected a constant"),
         (
             programs.sum_over_blocks,
             "a reduce axis depends on a loop bound to `blockIdx`",
         ),
-        (programs.grid_in_turns, "stands in one that runs step by step"),
+        (programs.grid_in_turns, "nested in a sequential loop"),
         (programs.between_blocks, "blocks of a launch pass values to each other"),
-        (programs.synchronized_globally, "all threads of a launch cannot wait"),
+        (programs.synchronized_globally, "all threads of a launch cannot synchronize"),
         (programs.no_start, "it has no start value"),
-        (programs.differences, "that takes values in any order"),
-        (programs.early_start, "start values that change no other"),
-        (programs.doubled_maximum, "or selection that takes values in any order"),
-        (programs.two_values, "expected each result combined with one value"),
-        (programs.uneven_turns, "does not turn as often for all of them"),
-        (programs.until_found, "does not turn as often for all of them"),
-        (programs.foreign_memory, "memory `wmma.accumulator` is not known"),
+        (programs.differences, "expected an associative and commutative combiner"),
+        (programs.early_start, "its identity as the start value"),
+        (programs.doubled_maximum, "expected an associative and commutative combiner"),
+        (programs.two_values, "expected a combiner of each result and one new value"),
+        (programs.uneven_turns, "trip count differs between them"),
+        (programs.until_found, "trip count differs between them"),
+        (programs.foreign_memory, "unknown memory scope `wmma.accumulator`"),
     ],
 )
-def test_what_threads_cannot_run_is_refused(program: PrimFunc, message: str) -> None:
+def test_unsupported_bindings_are_refused(program: PrimFunc, message: str) -> None:
     with pytest.raises(PassError, match=message):
         lower(called(program), target="cuda:sm_90", to="loops")

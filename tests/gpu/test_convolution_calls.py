@@ -1,22 +1,22 @@
-"""Convolutions of a library as models run: graphs, devices, memory, and what goes wrong."""
+"""cuDNN convolutions in models: CUDA graphs, devices, workspace, and errors."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from relax_mlir import reference
+from relax_mlir.compiler import reference
 from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.arrays import DeviceArray
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.libraries import Libraries
-from relax_mlir.runtime.cuda.products import Product
+from relax_mlir.runtime.cuda.matmul_descriptors import Matmul
 from relax_mlir.runtime.cuda.shared_libraries import handle
-from relax_mlir.testing import env
+from relax_mlir.tvm.testing import env
 from tests.gpu.example import run_where_little_is
-from tests.gpu.library_calls import compiled, onnx, told_by_doctor
+from tests.gpu.library_calls import compiled, doctor_line, onnx
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library_convolution import convolution, residual_network
 from tests.products import drawn
@@ -29,8 +29,8 @@ def test_both_libraries_share_a_workspace(convolutions: Stub) -> None:
     libraries = Libraries(gpu)
 
     with gpu.current():
-        of_products = libraries.multiplier().workspace
-        workspace = libraries.convolver().workspace
+        of_products = libraries.cublaslt().workspace
+        workspace = libraries.cudnn().workspace
 
         assert workspace.at_least(of_products.size_bytes) is of_products
         more = workspace.at_least(of_products.size_bytes + 1)
@@ -41,13 +41,13 @@ def test_both_libraries_share_a_workspace(convolutions: Stub) -> None:
     assert not more.address
 
 
-def test_everything_is_given_back(convolutions: Stub, emulation: Emulation) -> None:
+def test_all_resources_are_released(convolutions: Stub, emulation: Emulation) -> None:
     module = residual_network()
     before = convolutions.used_bytes
     model = compiled(module)
     model(drawn(2, 3, 24, 24))
     kinds = {type(n) for p in model.contents.plan.programs for n in p.launches}
-    assert kinds >= {Convolution, Product}
+    assert kinds >= {Convolution, Matmul}
 
     del model
 
@@ -59,10 +59,10 @@ def test_everything_is_given_back(convolutions: Stub, emulation: Emulation) -> N
     assert made == gone > 0
 
 
-def test_convolutions_are_in_graphs_and_follow_the_arrays(
+def test_convolutions_are_captured_in_graphs(
     convolutions: Stub, emulation: Emulation
 ) -> None:
-    """Two layers: the second has the first one's result, and a residual."""
+    """Two layers: the second reads the first one's result, and a residual."""
     module = onnx(
         """g (float[2, 4, 9, 9] x, float[6, 4, 3, 3] w, float[6] b, float[5, 6, 3, 3] v,
         float[2, 5, 5, 5] r) => (float[2, 5, 5, 5] y) {
@@ -105,20 +105,18 @@ def test_each_device_has_its_own(convolutions: Stub) -> None:
     assert len(handles) == 2
 
 
-def test_kernels_are_measured(convolutions: Stub) -> None:
+def test_kernels_are_profiled(convolutions: Stub) -> None:
     module, arrays = convolution("plain", "y = Relu (c)")
     model = compiled(module)
 
     profile = model.profile(*arrays)
 
-    assert [kernel.rule for kernel in profile.kernels] == ["LibraryConvolution"]
+    assert [kernel.rule for kernel in profile.kernels] == ["Cudnn"]
     assert (profile.durations_ns > 0).all()
 
 
 @pytest.mark.parametrize("name", ["Finalize", "GetAttribute", "Execute"])
-def test_what_the_library_refuses_names_the_kernel(
-    name: str, convolutions: Stub
-) -> None:
+def test_library_errors_name_the_kernel(name: str, convolutions: Stub) -> None:
     module, arrays = convolution("plain", "y = Relu (c)")
     model = compiled(module)
     convolutions.fail(f"cudnnBackend{name}", 3000)
@@ -157,14 +155,14 @@ def test_without_the_library_the_message_says_what_to_do(
 
     with pytest.raises(
         DeviceError,
-        match=r"cuDNN, which models call that were compiled so, cannot be loaded: "
+        match=r"cuDNN, which the model calls, cannot be loaded: "
         r"libno_such_library.*`pip install nvidia-cudnn-cu13` or "
         r'`pip install nvidia-cudnn-cu12`.*`library="never"`',
     ):
         compiled(module)(*arrays)
 
 
-def test_a_library_for_a_newer_driver_is_passed_over(
+def test_libraries_for_newer_drivers_are_skipped(
     convolutions: Stub, cudnn_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(device(0).driver), "version", (12, 9))
@@ -176,7 +174,7 @@ def test_a_library_for_a_newer_driver_is_passed_over(
         cudnn.library(device(0))
 
 
-def test_cublaslt_is_looked_for_before_the_library_needs_it(
+def test_cublaslt_is_loaded_before_cudnn(
     convolutions: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: "libno_such_library.so.13"})
@@ -187,7 +185,7 @@ def test_cublaslt_is_looked_for_before_the_library_needs_it(
         cudnn.library(device(0))
 
 
-def test_a_file_runs_where_the_compiler_is_not(
+def test_files_run_without_the_compiler(
     library: Path,
     cublaslt_library: Path,
     cudnn_library: Path,
@@ -217,7 +215,7 @@ assert cudnn.__file__.startswith({str(path)!r})
 def test_the_doctor_finds_it(
     convolutions: Stub, cudnn_library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = told_by_doctor("cudnn", capsys)
+    line = doctor_line("cudnn", capsys)
 
     assert line.startswith("ok")
     assert line.endswith(f"9.28.0, {cudnn_library}")
@@ -229,8 +227,8 @@ def test_the_doctor_says_that_it_is_not_there(
 ) -> None:
     monkeypatch.setattr(cudnn, "LIBRARIES", {13: "libno_such_library.so.9"})
 
-    line = told_by_doctor("cudnn", capsys)
+    line = doctor_line("cudnn", capsys)
 
-    assert "none: cuDNN, which models call" in line
+    assert "none: cuDNN, which the model calls" in line
     assert "libno_such_library" in line
     assert not env.has_cudnn()

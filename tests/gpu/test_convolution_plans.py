@@ -1,4 +1,4 @@
-"""What plans tell of convolutions of a library: what is damaged is refused, what is left out is seen."""
+"""Convolution descriptors of launch plans: verification, and faults that the stub detects."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.dialects.tir import LibraryConvolutionOp
 from relax_mlir.errors import EmulationError, IRError, ModelError
 from relax_mlir.runtime.cuda.archive import Contents
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.pointers import Pointer
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
@@ -24,14 +24,14 @@ from tests.products import drawn
 
 
 def with_convolution(model: CudaExecutable, made: Convolution) -> Contents:
-    """The same, with another convolution."""
+    """The model with another convolution in its plan."""
     (program,) = model.contents.plan.programs
     plan = Plan((replace(program, launches=(made,)),), model.contents.plan.steps)
     return replace(model.contents, plan=plan)
 
 
 def damaged(**changed: object) -> tuple[CudaExecutable, list[np.ndarray]]:
-    """A model whose convolution, or its shape, is another one; and what it reads."""
+    """A model with modified fields of its convolution call, and its inputs."""
     module, arrays = convolution("plain", "y = Relu (c)")
     model = compiled(module)
     (found,) = convolutions_of(model)
@@ -45,31 +45,31 @@ def damaged(**changed: object) -> tuple[CudaExecutable, list[np.ndarray]]:
     ("changed", "problem"),
     [
         ({"batch": "k"}, r"unknown size `k`"),
-        ({"batch": 2.5}, r"expected a text, got 2\.5"),
-        ({"element": "i8"}, r"a convolution of unknown elements: `i8`"),
-        ({"element": 3}, r"expected a text, got 3"),
-        ({"activation": "gelu"}, r"a convolution of an unknown kind: .*'gelu'"),
-        ({"tf32": 1}, r"unknown kind: tf32 1"),
-        ({"bias": Pointer("argument", 9)}, r"argument 9: there are 4"),
+        ({"batch": 2.5}, r"expected a string, got 2\.5"),
+        ({"element": "i8"}, r"a convolution of unknown element type `i8`"),
+        ({"element": 3}, r"expected a string, got 3"),
+        ({"activation": "gelu"}, r"a convolution with unknown options: .*'gelu'"),
+        ({"tf32": 1}, r"unknown options: tf32 1"),
+        ({"bias": Pointer("argument", 9)}, r"argument 9: out of range, there are 4"),
         ({"residual": Pointer("arena", 0)}, r"expected memory of argument, scratch"),
-        ({"channels": 0}, r"a convolution of \[0, 12"),
-        ({"channels": "8"}, r"a convolution of \['8', 12"),
-        ({"filters": 1 << 31}, r"a convolution of \[8, 2147483648"),
-        ({"groups": 3}, r"8 channels and 12 filters of 3 groups"),
-        ({"picture": (9,)}, r"a convolution of \[8, 12, 1, \[9\]"),
-        ({"picture": 9}, r"a convolution of \[8, 12, 1, 9"),
-        ({"window": (3, 0)}, r"a convolution of \[8, 12"),
-        ({"window": (3, True)}, r"a convolution of \[8, 12"),
-        ({"window": (10, 3)}, r"results of \(7, 7\): expected \(0, 7\)"),
-        ({"result": (8, 7)}, r"results of \(8, 7\): expected \(7, 7\)"),
-        ({"steps": (0, 1)}, r"a convolution of \[8, 12"),
-        ({"dilations": (1, -1)}, r"a convolution of \[8, 12"),
-        ({"pads": (-1, 0)}, r"a convolution of \[8, 12"),
-        ({"pads": (1, 0)}, r"results of \(7, 7\): expected \(9, 7\)"),
-        ({"picture_strides": (648, 81, 9)}, r"a convolution of \[8, 12"),
-        ({"picture_strides": (648, 81, 9, 0)}, r"a convolution of \[8, 12"),
-        ({"result_strides": (588, 49, 6, 1)}, r"elements lie on each other"),
-        ({"channels_last": 1}, r"a convolution of \[8, 12"),
+        ({"channels": 0}, r"invalid convolution: \[0, 12"),
+        ({"channels": "8"}, r"invalid convolution: \['8', 12"),
+        ({"filters": 1 << 31}, r"invalid convolution: \[8, 2147483648"),
+        ({"groups": 3}, r"a divisor of 8 channels and 12 filters, got 3"),
+        ({"image": (9,)}, r"invalid convolution: \[8, 12, 1, \[9\]"),
+        ({"image": 9}, r"invalid convolution: \[8, 12, 1, 9"),
+        ({"window": (3, 0)}, r"invalid convolution: \[8, 12"),
+        ({"window": (3, True)}, r"invalid convolution: \[8, 12"),
+        ({"window": (10, 3)}, r"output size: expected \(0, 7\), got \(7, 7\)"),
+        ({"result": (8, 7)}, r"output size: expected \(7, 7\), got \(8, 7\)"),
+        ({"steps": (0, 1)}, r"invalid convolution: \[8, 12"),
+        ({"dilations": (1, -1)}, r"invalid convolution: \[8, 12"),
+        ({"pads": (-1, 0)}, r"invalid convolution: \[8, 12"),
+        ({"pads": (1, 0)}, r"output size: expected \(9, 7\), got \(7, 7\)"),
+        ({"image_strides": (648, 81, 9)}, r"invalid convolution: \[8, 12"),
+        ({"image_strides": (648, 81, 9, 0)}, r"invalid convolution: \[8, 12"),
+        ({"result_strides": (588, 49, 6, 1)}, r"elements overlap"),
+        ({"channels_last": 1}, r"invalid convolution: \[8, 12"),
     ],
 )
 def test_damaged_plans_are_refused(
@@ -86,8 +86,8 @@ def test_damaged_plans_are_refused(
     ("changed", "problem"),
     [
         ({"batch": 3}, r"7776 bytes at 0 of input 0, which has 5184"),
-        ({"batch": -1}, r"a convolution of -1 pictures"),
-        ({"picture_strides": (649, 81, 9, 1)}, r"5188 bytes at 0 of input 0"),
+        ({"batch": -1}, r"a convolution with batch size -1"),
+        ({"image_strides": (649, 81, 9, 1)}, r"5188 bytes at 0 of input 0"),
         ({"result_strides": (588, 49, 7, 2)}, r"4728 bytes at 0 of output 0"),
         ({"result_strides": (600, 49, 7, 1)}, r"4752 bytes at 0 of output 0"),
         ({"filters": 13}, r"of input 1, which has 3456"),
@@ -96,7 +96,7 @@ def test_damaged_plans_are_refused(
         ({"residual": Pointer("argument", 2)}, r"4704 bytes at 0 of input 2"),
     ],
 )
-def test_convolutions_stay_in_their_memory(
+def test_convolutions_are_bounds_checked(
     changed: dict[str, object], problem: str, convolutions: Stub
 ) -> None:
     model, arrays = damaged(**changed)
@@ -105,7 +105,7 @@ def test_convolutions_stay_in_their_memory(
         model(*arrays)
 
 
-def test_operands_are_not_left_out(tmp_path: Path) -> None:
+def test_missing_operands_are_refused(tmp_path: Path) -> None:
     model, _ = damaged()
     (found,) = convolutions_of(model)
     fields = found.fields()
@@ -130,12 +130,12 @@ def test_files_whose_shapes_lack_parts_are_refused(tmp_path: Path) -> None:
 _BY_HAND = """
 func.func @k(%x: memref<128xf32>, %y: memref<128xf32>)
     attributes {{tir.prim_func, tir.rule = "ByHand"}} {{
-  %n = arith.constant {pictures} : index
+  %n = arith.constant {images} : index
   "tir.library_convolution"(%x, %x, %{result}, %n, %{bias}) {{
-    counts = array<i64: 2, 2, 1>, picture_sizes = array<i64: 4, 4>,
+    counts = array<i64: 2, 2, 1>, image_sizes = array<i64: 4, 4>,
     window_sizes = array<i64: 3, 3>, result_sizes = array<i64: {rows}, 2>,
     steps = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0>,
-    picture_strides = array<i64: 32, 16, 4, 1>, result_strides = array<i64: 8, 4, 2, 1>,
+    image_strides = array<i64: 32, 16, 4, 1>, result_strides = array<i64: 8, 4, 2, 1>,
     channels_last = false, activation = "none", tf32 = false,
     operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>
   }} : (memref<128xf32>, memref<128xf32>, memref<128xf32>, index, memref<128xf32>) -> ()
@@ -144,19 +144,19 @@ func.func @k(%x: memref<128xf32>, %y: memref<128xf32>)
 """
 
 
-_GIVEN = {"pictures": 4, "result": "y", "bias": "x", "rows": 2}
+_GIVEN = {"images": 4, "result": "y", "bias": "x", "rows": 2}
 
 
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"pictures": 5}, r"element 159 of an array of 128"),
-        ({"result": "x"}, r"a result lies in an operand"),
-        ({"bias": "y"}, r"a result lies in an operand"),
-        ({"rows": 3}, r"results of \(3, 2\): expected \(2, 2\)"),
+        ({"images": 5}, r"element 159 of an array of 128"),
+        ({"result": "x"}, r"a result overlaps an operand"),
+        ({"bias": "y"}, r"a result overlaps an operand"),
+        ({"rows": 3}, r"output size: expected \(2, 2\), got \(3, 2\)"),
     ],
 )
-def test_the_emulator_tells_what_a_convolution_must_not_do(
+def test_the_emulator_checks_convolutions(
     changed: dict[str, object], problem: str
 ) -> None:
     text = _BY_HAND.format(**{**_GIVEN, **changed})
@@ -203,9 +203,9 @@ def test_the_operation_is_verified(old: str, new: str, problem: str) -> None:
 
 def test_explanations_name_the_rule() -> None:
     module, _ = convolution("plain")
-    told = relax_mlir.explain(module, target=TARGET, library="always")
+    explanation = relax_mlir.explain(module, target=TARGET, library="always")
 
-    assert [kernel.choice.rule for kernel in told.kernels] == ["LibraryConvolution"]
+    assert [kernel.choice.rule for kernel in explanation.kernels] == ["Cudnn"]
 
 
 def test_shapes_tell_where_all_elements_are() -> None:
@@ -220,7 +220,7 @@ def test_shapes_tell_where_all_elements_are() -> None:
 
     assert shape.weight_strides == (12, 1, 4, 2)
     assert replace(shape, channels_last=False).weight_strides == (12, 6, 2, 1)
-    assert (shape.picture_elements(2), shape.result_elements(2)) == (280, 108)
+    assert (shape.image_elements(2), shape.result_elements(2)) == (280, 108)
     assert shape.is_packed(channels_last=True)
     assert not shape.is_packed(channels_last=False)
     assert ConvolutionShape.from_fields(shape.fields()) == shape

@@ -1,14 +1,14 @@
-"""Layers that patterns give to cuBLAS, as `RunCodegen` leaves them, on a GPU."""
+"""Layers that cuBLAS patterns match, after `RunCodegen`, on a GPU."""
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import IRModule, relax
+from relax_mlir import IRModule, tvm
 from relax_mlir.errors import PassError
-from relax_mlir.relax.frontend import nn
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.products import Product
+from relax_mlir.runtime.cuda.matmul_descriptors import Matmul
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.frontend import nn
 from tests.gpu.library_calls import rules_of
 from tests.gpu.stub import TARGET, Stub
 from tests.products import drawn
@@ -49,7 +49,7 @@ def compiled(module: IRModule, target: str = TARGET) -> CudaExecutable:
 @pytest.mark.parametrize(
     ("shape", "rows"), [((3, 24), 3), ((2, 5, 24), 10), (("n", 24), 7)]
 )
-def test_layers_are_products_of_the_plan(
+def test_layers_become_matmul_calls(
     shape: tuple[int | str, ...], rows: int, products: Stub
 ) -> None:
     model = compiled(dispatched(layers(*shape)))
@@ -63,28 +63,28 @@ def test_layers_are_products_of_the_plan(
     )
     assert not model.contents.plan.calls_host
     found = [n for p in model.contents.plan.programs for n in p.launches]
-    assert all(isinstance(launch, Product) for launch in found)
-    assert rules_of(model) == ["Library", "Library"]
+    assert all(isinstance(launch, Matmul) for launch in found)
+    assert rules_of(model) == ["CublasLt", "CublasLt"]
     assert model.kernels[0].name.endswith("relax_nn_relu_cublas")
     assert products.count("cublasLtMatmul") == 2
     times = model.profile(x, w, b, v).durations_ns
     assert times.shape[1] == 2
 
 
-def test_kernels_before_and_behind_stay_in_order(products: Stub) -> None:
-    """One layer is a call, the other a kernel of ours: both are in the profile, in order."""
+def test_kernels_around_library_calls_stay_in_order(products: Stub) -> None:
+    """One layer is a library call, the other our kernel: the profile has both, in order."""
     name = "cublas.matmul_transposed_bias_relu"
     model = compiled(dispatched(layers(3, 24), name))
 
     rules = rules_of(model)
-    assert rules[0] == "Library"
-    assert "Library" not in rules[1:]
+    assert rules[0] == "CublasLt"
+    assert "CublasLt" not in rules[1:]
     programs = [step.program for step in model.contents.plan.steps]  # pyright: ignore[reportAttributeAccessIssue]
     assert programs[0] == len(model.contents.plan.programs) - 1
 
 
 def test_the_virtual_machine_runs_them(products: Stub) -> None:
-    """All of the text on customised pipelines."""
+    """The whole example of the tutorial on customized pipelines."""
     executable = tvm.compile(dispatched(exported()), target=TARGET, cache=False)
     machine = relax.VirtualMachine(executable, tvm.device("cuda", 0))
     x, w, b, v = drawn(1, 784), drawn(256, 784), drawn(256), drawn(10, 256)
@@ -101,7 +101,7 @@ def test_elsewhere_the_call_says_what_is_missing() -> None:
 
     with pytest.raises(
         RuntimeError,
-        match=r"`fused_.*_cublas`: a product by cuBLAS: expected a model that is compiled "
+        match=r"`fused_.*_cublas`: a matmul by cuBLAS: expected a model that is compiled "
         r"for a GPU",
     ):
         model(drawn(3, 24), drawn(16, 24), drawn(16), drawn(10, 16))
@@ -123,7 +123,7 @@ def test_a_bias_may_stand_in_front(products: Stub) -> None:
 
     (result,) = model(*arrays)
 
-    assert rules_of(model) == ["Library"]
+    assert rules_of(model) == ["CublasLt"]
     np.testing.assert_allclose(result, arrays[0] @ arrays[1] + arrays[2], rtol=1e-5)
 
 
@@ -136,7 +136,7 @@ def test_constants_become_arguments_first() -> None:
             y = builder.emit_output(relax.op.matmul(x, weights))
         builder.emit_func_output(y)
 
-    with pytest.raises(PassError, match=r"expected arguments alone, got a constant"):
+    with pytest.raises(PassError, match=r"expected only parameters, got a constant"):
         dispatched(builder.get())
     assert "_cublas" in dispatched(builder.get(), bind_constants=False).script()
 
@@ -149,7 +149,7 @@ def test_constants_become_arguments_first() -> None:
         ((4,), (4, 5), "float32"),
     ],
 )
-def test_other_products_are_left(
+def test_other_matmuls_are_not_partitioned(
     lhs: tuple[int, ...], rhs: tuple[int, ...], dtype: str
 ) -> None:
     x, w = (

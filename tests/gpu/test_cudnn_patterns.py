@@ -1,13 +1,13 @@
-"""Layers that patterns give to cuDNN, as `RunCodegen` leaves them, on a GPU."""
+"""Layers that cuDNN patterns match, after `RunCodegen`, on a GPU."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import IRModule, relax
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir import IRModule, tvm
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
+from relax_mlir.tvm import relax
 from tests.gpu.library_calls import calls_of, rules_of
 from tests.gpu.stub import Stub
 from tests.gpu.test_cublas_patterns import compiled, dispatched
@@ -27,13 +27,13 @@ def layer(
     kernel: str,
     tail: str = "_bias_relu",
     dtype: str = "float32",
-    pictures: int | str = 2,
+    images: int | str = 2,
     is_bias_first: bool = False,
     **attrs: Any,  # of the operator
 ) -> IRModule:
-    """A convolution of 4 channels by 6 filters."""
+    """A convolution with 4 input channels and 6 filters."""
     shapes = {
-        "x": placed(data, N=pictures, H=9, W=8, C=4),
+        "x": placed(data, N=images, H=9, W=8, C=4),
         "w": placed(kernel, O=6, H=3, W=3, I=4 // attrs.get("groups", 1)),
         "b": placed(data, N=1, H=1, W=1, C=6),
     }
@@ -57,9 +57,9 @@ def layer(
     return builder.get()
 
 
-def arrays(data: str, kernel: str, tail: str, pictures: int = 2) -> list[np.ndarray]:
+def arrays(data: str, kernel: str, tail: str, images: int = 2) -> list[np.ndarray]:
     shapes = (
-        placed(data, N=pictures, H=9, W=8, C=4),
+        placed(data, N=images, H=9, W=8, C=4),
         placed(kernel, O=6, H=3, W=3, I=4),
         placed(data, N=1, H=1, W=1, C=6),
     )
@@ -68,7 +68,7 @@ def arrays(data: str, kernel: str, tail: str, pictures: int = 2) -> list[np.ndar
 
 @pytest.mark.parametrize("layouts", _LAYOUTS)
 @pytest.mark.parametrize("tail", _TAILS)
-def test_layers_are_convolutions_of_the_plan(
+def test_layers_become_convolution_calls(
     layouts: tuple[str, str], tail: str, convolutions: Stub
 ) -> None:
     attrs = dict[str, Any](padding=(1, 2), strides=(2, 1), dilation=(1, 2))
@@ -85,7 +85,7 @@ def test_layers_are_convolutions_of_the_plan(
         bool(tail),
         "relu" if tail.endswith("relu") else "none",
     )
-    assert rules_of(model) == ["LibraryConvolution"]
+    assert rules_of(model) == ["Cudnn"]
     assert model.kernels[0].name.endswith("_cudnn")
     assert convolutions.count("cudnnBackendExecute") == 1
 
@@ -97,17 +97,17 @@ def test_a_bias_may_stand_in_front(convolutions: Stub) -> None:
 
     (y,) = model(*given)
 
-    assert rules_of(model) == ["LibraryConvolution"]
+    assert rules_of(model) == ["Cudnn"]
     (expected,) = tvm.compile(module, target="cpu", cache=False)(*given)
     np.testing.assert_allclose(y, expected, atol=1e-4, rtol=1e-5)
 
 
-def test_an_open_number_of_pictures(convolutions: Stub) -> None:
-    module = layer("NHWC", "OHWI", pictures="n")
+def test_dynamic_batch_sizes(convolutions: Stub) -> None:
+    module = layer("NHWC", "OHWI", images="n")
     model = compiled(dispatched(module, "cudnn.conv2d.nhwc_ohwi_bias_relu"))
 
-    for pictures in (1, 3):
-        given = arrays("NHWC", "OHWI", "_bias_relu", pictures)
+    for images in (1, 3):
+        given = arrays("NHWC", "OHWI", "_bias_relu", images)
         (y,) = model(*given)
         (expected,) = tvm.compile(module, target="cpu", cache=False)(*given)
         np.testing.assert_allclose(y, expected, atol=1e-4, rtol=1e-5)
@@ -136,12 +136,12 @@ def test_elsewhere_the_call_says_what_is_missing() -> None:
         layer("NHWC", "OHWI", "", dtype="float16", out_dtype="float32"),
     ],
 )
-def test_other_convolutions_are_left(module: IRModule) -> None:
+def test_other_convolutions_are_not_partitioned(module: IRModule) -> None:
     assert "cudnn" not in dispatched(module, "cudnn").script()
 
 
-def test_a_sum_of_something_else_is_no_bias() -> None:
-    """The convolution alone is taken then."""
+def test_other_additions_are_no_bias() -> None:
+    """Only the convolution is partitioned then."""
     x, w, r = (
         relax.Var(name, relax.TensorStructInfo(shape, "float32"))
         for name, shape in (

@@ -1,4 +1,4 @@
-"""Compiled models run in the emulator: inputs, plans, and what is no kernel."""
+"""Compiled models in the emulator: inputs, launch plans, host functions."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from relax_mlir import import_onnx
-from relax_mlir.emulator import emulate
 from relax_mlir.errors import EmulationError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from tests.frontends.differential import parse
 from tests.gpu.emulated import compiled
 from tests.gpu.stub import TARGET
 from tests.products import drawn
+from tests.ptx_emulator import emulate
 
 
 def model(text: str, precision: str = "f32") -> CudaExecutable:
@@ -63,10 +63,10 @@ def test_functions_on_the_host_take_part() -> None:
     np.testing.assert_array_equal(y, np.take_along_axis(np.abs(x), expected, 1))
 
 
-def test_some_blocks_are_enough() -> None:
+def test_subsets_of_blocks() -> None:
     made = model("g (float[200000] x) => (float[200000] y) { y = Neg (x) }")
     x = drawn(200000)
-    (y,) = emulate(made, x, most_blocks=3)
+    (y,) = emulate(made, x, max_blocks=3)
     is_there = np.isfinite(y)
     assert 0 < is_there.mean() < 0.5
     assert is_there[0]
@@ -74,8 +74,8 @@ def test_some_blocks_are_enough() -> None:
     np.testing.assert_array_equal(y[is_there], -x[is_there])
 
 
-def test_threads_take_turns_by_chance() -> None:
-    """Warpgroups, of a product of several slices: the same numbers in any order."""
+def test_results_do_not_depend_on_the_schedule() -> None:
+    """A pipelined wgmma GEMM has the same result under any schedule."""
     made = model(
         "g (float[130, 200] x, float[200, 136] w) => (float[130, 136] y) "
         "{ y = MatMul (x, w) }",
@@ -92,14 +92,12 @@ def test_threads_take_turns_by_chance() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "reason"),
     [
-        (b"ex2.approx", b"ex3.approx", "does not know this instruction"),
-        (b"st.global.v4.b32", b"st.global.v4.b33", "does not know `.b33` here"),
-        (b"st.global", b"st.shared", "memory `shared`|at no multiple"),
+        (b"ex2.approx", b"ex3.approx", "unsupported instruction"),
+        (b"st.global.v4.b32", b"st.global.v4.b33", "unsupported: `.b33`"),
+        (b"st.global", b"st.shared", "memory `shared`|not a multiple"),
     ],
 )
-def test_kernels_that_are_wrong_are_named(
-    right: bytes, wrong: bytes, reason: str
-) -> None:
+def test_errors_name_the_kernel(right: bytes, wrong: bytes, reason: str) -> None:
     made = model("g (float[4096] x) => (float[4096] y) { y = Exp (x) }")
     (text,) = made.contents.ptx
     assert right in text

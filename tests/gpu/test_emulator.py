@@ -1,15 +1,15 @@
-"""The emulator tells what a kernel must not do."""
+"""Errors that the emulator detects, and semantics of synchronization."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from relax_mlir.emulator.descriptors import Descriptor
-from relax_mlir.emulator.launch import launch
-from relax_mlir.emulator.memory import DeviceMemory
-from relax_mlir.emulator.text import parse
 from relax_mlir.errors import EmulationError
+from tests.ptx_emulator.descriptors import Descriptor
+from tests.ptx_emulator.launch import launch
+from tests.ptx_emulator.memory import DeviceMemory
+from tests.ptx_emulator.text import parse
 
 # Thread t has %r1 = t, and %r3 = x[t]; %rd4 and %rd5 point to x[t] and y[t], %r5 to s[t],
 # and %r7 to s[last - t].
@@ -52,7 +52,7 @@ _KERNEL = """
 }}
 """
 
-_TURNED = """st.shared.b32 [%r5], %r3;
+_EXCHANGE = """st.shared.b32 [%r5], %r3;
 	{barrier}
 	ld.shared.b32 %r10, [%r7];
 	st.global.b32 [%rd5], %r10;"""
@@ -68,7 +68,7 @@ def run(
     map_: bytes = bytes(128),
     seed: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What threads find in ``x``, and what they leave in ``y``."""
+    """Runs a kernel with input ``x``; returns its output ``y``."""
     x, y = np.arange(threads, dtype=np.float32), np.zeros(threads, np.float32)
     program = parse(_KERNEL.format(body=body, globals=globals_))
     device = DeviceMemory()
@@ -85,44 +85,46 @@ def refused(reason: str, body: str, threads: int = 64, **given: object) -> None:
 
 
 def test_threads_meet_at_a_barrier() -> None:
-    x, y = run(_TURNED.format(barrier="bar.sync 0;"))
+    x, y = run(_EXCHANGE.format(barrier="bar.sync 0;"))
     np.testing.assert_array_equal(y, x[::-1])
 
 
-def test_without_it_they_race() -> None:
-    refused(r"race: thread .* reads what another has", _TURNED.format(barrier=""))
+def test_threads_race_without_a_barrier() -> None:
+    refused(
+        r"race: thread .* reads what another thread has", _EXCHANGE.format(barrier="")
+    )
 
 
-def test_what_is_read_may_not_be_overwritten() -> None:
-    body = _TURNED.format(barrier="bar.sync 0;") + "st.shared.b32 [%r5], %r10;"
-    refused("writes what another has read", body)
+def test_write_after_read_races() -> None:
+    body = _EXCHANGE.format(barrier="bar.sync 0;") + "st.shared.b32 [%r5], %r10;"
+    refused("writes what another thread has read", body)
 
 
-def test_two_threads_may_not_write_one_element() -> None:
-    refused("writes what another writes", "st.shared.b32 [s], %r3;")
+def test_write_after_write_races() -> None:
+    refused("writes what another thread writes", "st.shared.b32 [s], %r3;")
     body = "cvta.to.global.u64 %rd7, %rd3; st.global.b32 [%rd7], %r3;"
-    refused("writes what another writes", body)
+    refused("writes what another thread writes", body)
 
 
-def test_threads_of_a_launch_exchange_nothing_through_memory() -> None:
+def test_races_in_global_memory() -> None:
     body = """st.global.b32 [%rd5], %r3;
     cvt.u64.u32 %rd7, %r6;
     add.s64 %rd8, %rd3, %rd7;
     {barrier} ld.global.b32 %r10, [%rd8];"""
-    refused("reads what another has written", body.format(barrier=""))
+    refused("reads what another thread has written", body.format(barrier=""))
     run(body.format(barrier="bar.sync 0;"))  # of one block, behind a barrier
 
 
-def test_what_is_read_as_constant_is_not_written() -> None:
-    """Caches keep it: in any order, and by the same thread."""
+def test_non_coherent_loads_race_with_writes() -> None:
+    """Non-coherent loads (``ld.global.nc``) race with any write of the launch."""
     for body in (
         "ld.global.nc.b32 %r10, [%rd5]; st.global.b32 [%rd5], %r3;",
         "st.global.b32 [%rd5], %r3; ld.global.nc.b32 %r10, [%rd5];",
     ):
-        refused("what is read as constant|what another has read", body)
+        refused("non-coherent load|what another thread has read", body)
 
 
-def test_who_arrives_has_not_waited() -> None:
+def test_arriving_is_not_waiting() -> None:
     body = """setp.lt.u32 %p1, %r1, 32; @%p1 bra $L1;
     bar.arrive 1, 64; ld.shared.b32 %r10, [%r7]; bra $L2;
     $L1: st.shared.b32 [%r5], %r3; bar.sync 1, 64; $L2:"""
@@ -130,37 +132,37 @@ def test_who_arrives_has_not_waited() -> None:
     refused("race: thread", body.replace("bar.arrive 1, 64; ld", "ld") + "bar.sync 0;")
 
 
-def test_conditions_are_written_first() -> None:
-    refused("a condition that nobody has written", "@%p3 st.global.b32 [%rd5], %r3;")
+def test_unwritten_predicates_are_refused() -> None:
+    refused("a predicate that was never written", "@%p3 st.global.b32 [%rd5], %r3;")
 
 
-def test_blocks_do_not_wait_for_each_other() -> None:
+def test_barriers_do_not_span_blocks() -> None:
     body = """mov.u32 %r10, %ctaid.x; setp.ne.b32 %p1, %r10, 0; @%p1 bra $L1;
     st.global.b32 [%rd5], %r3; bar.sync 0; bra $L2;
     $L1: bar.sync 0; ld.global.b32 %r11, [%rd5]; $L2:"""
     run(body)
-    refused("reads what another has written", body, blocks=2)
+    refused("reads what another thread has written", body, blocks=2)
 
 
-def test_all_threads_must_come_to_a_barrier() -> None:
+def test_barriers_need_all_threads() -> None:
     body = "setp.lt.u32 %p1, %r1, 32; @!%p1 bra $L1; bar.sync 0; $L1:"
     refused("deadlock", body)
 
 
-def test_warps_come_to_a_barrier_as_a_whole() -> None:
+def test_barriers_need_converged_warps() -> None:
     body = "setp.lt.u32 %p1, %r1, 40; @!%p1 bra $L1; bar.sync 0; $L1:"
-    refused("some threads of a warp do not come to `bar.sync 0`", body)
+    refused("some threads of a warp do not reach `bar.sync 0`", body)
 
 
-def test_memory_has_an_end() -> None:
+def test_out_of_bounds_accesses() -> None:
     refused("thread 63: address 0x[0-9a-f]+ is outside", "st.global.b32 [%rd5+4], %r3;")
     refused("outside of 1024 bytes of memory `shared`", "ld.shared.b32 %r10, [s+1024];")
-    refused("at no multiple of 4 bytes", "ld.shared.b32 %r10, [s+2];")
-    refused("no multiple of 16", "ld.global.v4.b32 {%r10,%r11,%r12,%r13}, [%rd4];")
-    refused("writes to what is constant", "st.const.b32 [%rd5], %r3;")
+    refused("not a multiple of 4 bytes", "ld.shared.b32 %r10, [s+2];")
+    refused("not a multiple of 16", "ld.global.v4.b32 {%r10,%r11,%r12,%r13}, [%rd4];")
+    refused("writes to constant memory", "st.const.b32 [%rd5], %r3;")
 
 
-def test_inactive_threads_may_be_anywhere() -> None:
+def test_inactive_threads_are_not_bounds_checked() -> None:
     body = """setp.lt.u32 %p1, %r1, 32;
     @%p1 st.global.b32 [%rd5+128], %r3;"""
     x, y = run(body)
@@ -168,7 +170,7 @@ def test_inactive_threads_may_be_anywhere() -> None:
     assert not y[:32].any()
 
 
-def test_memory_begins_with_no_number() -> None:
+def test_memory_is_poisoned() -> None:
     assert np.isfinite(run("st.global.b32 [%rd5], %r3;")[1]).all()
     _, y = run("ld.shared.b32 %r10, [%r5]; st.global.b32 [%rd5], %r10;")
     assert np.isnan(y).all()
@@ -176,13 +178,13 @@ def test_memory_begins_with_no_number() -> None:
     assert np.isnan(y).all()
 
 
-def test_a_shuffle_needs_its_partner() -> None:
+def test_shuffles_need_an_active_source() -> None:
     shuffle = """{guard} shfl.sync.bfly.b32 %r10|%p2, %r3, 1, 31, -1;
     st.global.b32 [%rd5], %r10;"""
     x, y = run(shuffle.format(guard=""))
     np.testing.assert_array_equal(y, x.reshape(-1, 2)[:, ::-1].reshape(-1))
     some = "setp.eq.u32 %p1, %r1, 0; " + shuffle.format(guard="@%p1")
-    refused("some threads of a warp do not come to `@%p1 shfl", some)
+    refused("some threads of a warp do not reach `@%p1 shfl", some)
     other = shuffle.format(guard="").replace("-1;", "1;")
     refused("all threads of a warp", other)
 
@@ -207,7 +209,7 @@ def test_shuffles(
     np.testing.assert_array_equal(y, x[from_])
 
 
-def test_loops_end_for_each_thread_by_itself() -> None:
+def test_divergent_loops() -> None:
     body = """mov.b32 %r10, 0f00000000; mov.b32 %r11, 0; mov.b64 %rd7, %rd2;
     $L1: setp.ge.u32 %p1, %r11, %r1; @%p1 bra $L2;
     ld.global.b32 %r12, [%rd7]; add.rn.f32 %r10, %r10, %r12;
@@ -219,16 +221,18 @@ def test_loops_end_for_each_thread_by_itself() -> None:
 
 def test_unknown_instructions_are_named() -> None:
     atom = "atom.global.add.f32 %r10, [%rd5], %r3"
-    refused(rf"kernel `k`: `{atom[:15]}.*does not know this instruction", atom + ";")
-    refused(r"`add.f128 .*does not know `\.f128` here", "add.f128 %r10, %r3, %r3;")
-    refused(r"does not know `\.sat` here", "addc.sat.s32 %r10, %r3, %r3;")
-    refused(r"knows `\.nc` of global memory alone", "ld.shared.nc.b32 %r10, [%rd1];")
-    refused("does not know this form", "mov.u32 %r10, %clock;")
+    refused(rf"kernel `k`: `{atom[:15]}.*unsupported instruction", atom + ";")
+    refused(r"`add.f128 .*unsupported: `\.f128`", "add.f128 %r10, %r3, %r3;")
+    refused(r"unsupported: `\.sat`", "addc.sat.s32 %r10, %r3, %r3;")
+    refused(
+        r"`\.nc` is supported for global memory only", "ld.shared.nc.b32 %r10, [%rd1];"
+    )
+    refused("unsupported", "mov.u32 %r10, %clock;")
     refused("which nothing declares", "mov.u32 %r10, other;")
     refused("no label `\\$L9`", "bra $L9;")
 
 
-def test_functions_stand_where_they_are_called() -> None:
+def test_calls_are_inlined() -> None:
     doubled = """.func (.param .b32 func_retval0) doubled(.param .b32 doubled_param_0)
     { .reg .b32 %r<4>; .reg .pred %p<2>;
       ld.param.b32 %r1, [doubled_param_0];
@@ -244,8 +248,8 @@ def test_functions_stand_where_they_are_called() -> None:
     x, y = run(body, globals_=doubled)
     np.testing.assert_array_equal(y, np.where(x > 8, x, 2 * x))
     again = doubled.replace("ret; }", "call.uni doubled, (doubled_param_0); ret; }")
-    refused("does not know the function `doubled`", body, globals_=again)
-    refused("does not know the function `other`", "call.uni other, ();")
+    refused("unsupported function `doubled`", body, globals_=again)
+    refused("unsupported function `other`", "call.uni other, ();")
 
 
 def test_programs_are_read_as_a_whole() -> None:
@@ -258,8 +262,8 @@ def test_programs_are_read_as_a_whole() -> None:
     .shared .align 4 .f32 big[2][16]; .shared .align 4 .b8 after[4];""",
     )
     np.testing.assert_array_equal(y, 2 * 16 * 4 + 7)
-    refused("does not know `.texref", "", globals_=".texref other;")
-    refused("variable of the program", "mov.b64 %rd7, z; st.global.b32 [%rd7], 0;",
+    refused("unsupported: `.texref", "", globals_=".texref other;")
+    refused("constant variable of the module", "mov.b64 %rd7, z; st.global.b32 [%rd7], 0;",
             globals_=".global .align 4 .b8 z[4];")  # fmt: skip
     for text in (
         "ld;",
@@ -270,7 +274,7 @@ def test_programs_are_read_as_a_whole() -> None:
     ):
         with pytest.raises(EmulationError):
             run(text)
-    with pytest.raises(EmulationError, match="calls of some threads"):
+    with pytest.raises(EmulationError, match="predicated calls"):
         run("@%p1 call.uni g, ();", globals_=".func g() { ret; }")
 
 
@@ -298,8 +302,8 @@ def test_generic_addresses_tell_their_space() -> None:
     refused("of several spaces at once", first + mixed)
 
 
-def test_dynamic_memory_is_behind_what_is_static() -> None:
-    """As ptxas aligns it."""
+def test_dynamic_shared_memory_follows_static() -> None:
+    """The offset is aligned as by ptxas."""
     body = """.shared .align 4 .b8 flag[4];
     mov.b32 %r10, dynamic; cvt.rn.f32.u32 %r11, %r10; st.global.b32 [%rd5], %r11;"""
     dynamic = ".extern .shared .align 1024 .b8 dynamic[];"
@@ -359,7 +363,7 @@ _GIVEN = {"made": "bar.sync 0;", "bytes": "64", "wait": _UNTIL, "column": "-4"}
 
 
 def boxed(changed: dict[str, str] | None = None, seed: int = 0) -> np.ndarray:
-    """Two rows of eight from element -4 of row 3 on, of four rows of eight."""
+    """A TMA box of two rows of eight at (-4, 3) in a 4 x 8 tensor."""
     tensor = Descriptor(1 << 20, 7, (8, 4), (32,), (8, 2), (1, 1), 0)
     body = _BOX.format(**{**_GIVEN, **(changed or {})})
     body = body.replace(".extern .shared .align 1024 .b8 dynamic[];", "")
@@ -367,7 +371,7 @@ def boxed(changed: dict[str, str] | None = None, seed: int = 0) -> np.ndarray:
     return y
 
 
-def test_boxes_of_tensors() -> None:
+def test_tma_boxes() -> None:
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
     expected = np.zeros((2, 8), np.float32)
     expected[0, 4:] = x[3, :4]
@@ -376,36 +380,36 @@ def test_boxes_of_tensors() -> None:
 
 
 @pytest.mark.parametrize("column", [-1, 1, 2, 6])
-def test_boxes_begin_at_multiples_of_16_bytes(column: int) -> None:
-    """As on an H200, which stops with an illegal instruction."""
-    with pytest.raises(EmulationError, match=f"a box begins at element {column} of"):
+def test_tma_boxes_are_16_byte_aligned(column: int) -> None:
+    """As on an H200, where it is an illegal instruction."""
+    with pytest.raises(EmulationError, match=f"a box starts at element {column} of"):
         boxed({"column": str(column)})
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"wait": ""}, "race: a copy has not brought what is there"),
+        ({"wait": ""}, "race: an asynchronous copy to it is in flight"),
         ({"bytes": "65"}, "deadlock"),
-        ({"wait": _UNTIL.replace("%r12", "%r11")}, "race: a copy has not brought"),
+        ({"wait": _UNTIL.replace("%r12", "%r11")}, "race: an asynchronous copy"),
     ],
 )
-def test_boxes_must_be_waited_for(changed: dict[str, str], reason: str) -> None:
+def test_tma_copies_must_be_waited_for(changed: dict[str, str], reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         boxed(changed)
 
 
-def test_barriers_have_their_memory() -> None:
+def test_mbarriers_own_their_memory() -> None:
     wait = _UNTIL + "st.shared.b32 [full], %r1;"
-    with pytest.raises(EmulationError, match="a barrier is there"):
+    with pytest.raises(EmulationError, match="an mbarrier is there"):
         boxed({"wait": wait})
-    with pytest.raises(EmulationError, match="nobody has waited for"):
+    with pytest.raises(EmulationError, match="no thread has waited for"):
         boxed({"wait": "ret;"})
 
 
-def test_what_is_no_descriptor() -> None:
+def test_invalid_tensor_maps() -> None:
     refused(
-        "expected a descriptor", _BOX.format(**_GIVEN).replace("%rd8, {", "%rd1, {")
+        "expected a tensor map", _BOX.format(**_GIVEN).replace("%rd8, {", "%rd1, {")
     )
 
 
@@ -413,7 +417,7 @@ def test_what_is_no_descriptor() -> None:
 
 
 def meet(first: str, second: str) -> None:
-    """Two warpgroups, each of which does something by itself."""
+    """A kernel with different code for two warpgroups."""
     body = f"""setp.lt.u32 %p1, %r1, 128; @%p1 bra $L1; {second} bra $L2;
     $L1: {first} $L2: wgmma.fence.sync.aligned;"""
     run(body, 256)
@@ -422,7 +426,7 @@ def meet(first: str, second: str) -> None:
 _MEET, _COME = "bar.sync 1, 256;", "bar.arrive 1, 256;"
 
 
-def test_warpgroups_meet_at_a_barrier_by_number() -> None:
+def test_named_barriers() -> None:
     meet(_COME, _MEET)
     meet(_MEET, _MEET)
     meet(_MEET + _MEET, _MEET + _COME)
@@ -432,14 +436,14 @@ def test_warpgroups_meet_at_a_barrier_by_number() -> None:
     ("first", "second", "reason"),
     [
         (_MEET, "", "deadlock"),
-        (_COME, "", "a barrier that never opens"),
+        (_COME, "", "a barrier that never completes"),
         (_MEET.replace("1,", "16,"), "", "barrier 16: expected 0 to 15"),
         (_COME, _MEET.replace("256", "128"), "threads elsewhere"),
-        (_COME + _COME + _COME, "", "twice before it opens"),
+        (_COME + _COME + _COME, "", "twice in a phase"),
         (_MEET.replace("256", "100"), "", "expected whole warps"),
     ],
 )
-def test_barriers_by_number_open(first: str, second: str, reason: str) -> None:
+def test_misused_named_barriers(first: str, second: str, reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         meet(first, second)
 
@@ -448,7 +452,7 @@ def test_barriers_by_number_open(first: str, second: str, reason: str) -> None:
 
 
 def multiplied(*parts: str) -> None:
-    """A product whose sums are in four registers, between other instructions."""
+    """A wgmma with four accumulator registers, between other instructions."""
     product = """wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32
         {%r10, %r11, %r12, %r13}, %rd7, %rd8, %p1, 1, 1;"""
     first = """mov.b64 %rd7, 4611686293305294912; mov.b64 %rd8, %rd7;
@@ -462,7 +466,7 @@ _DONE = "wgmma.wait_group.sync.aligned 0;"
 _USE = "add.rn.f32 %r14, %r10, %r10;"
 
 
-def test_products_are_waited_for() -> None:
+def test_wgmma_is_waited_for() -> None:
     multiplied(_FENCE, "product", "product", _CLOSE, _DONE, _USE)
 
 
@@ -470,25 +474,25 @@ def test_products_are_waited_for() -> None:
     ("parts", "reason"),
     [
         (("product",), "without a fence"),
-        ((_FENCE, "product", _CLOSE, _USE), "has not brought what is read"),
-        ((_FENCE, "product", _DONE, _USE), "has not brought what is read"),
+        ((_FENCE, "product", _CLOSE, _USE), "result of a pending wgmma"),
+        ((_FENCE, "product", _DONE, _USE), "result of a pending wgmma"),
         (
             (_FENCE, "product", _CLOSE, _DONE.replace("0", "1"), _USE),
-            "has not brought what is read",
+            "result of a pending wgmma",
         ),
-        ((_FENCE, "product", "mov.b32 %r11, 0;"), "still uses what is written"),
+        ((_FENCE, "product", "mov.b32 %r11, 0;"), "still uses the register"),
         (
             (_FENCE, "product", "st.shared.b32 [%r5+1024], %r3;"),
-            "still reads what is there",
+            "wgmma still reads it",
         ),
     ],
 )
-def test_products_that_are_not(parts: Sequence[str], reason: str) -> None:
+def test_missing_wgmma_waits(parts: Sequence[str], reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         multiplied(*parts)
 
 
-def test_arrays_that_no_store_is_computed_from_are_not_written() -> None:
+def test_may_write_analysis() -> None:
     # x[t] by a pointer to y: an address that goes astray.
     body = "sub.s64 %rd7, %rd3, %rd2;\n\tsub.s64 %rd8, %rd5, %rd7;\n\tst.global.b32 [%rd8], %r3;"
     run(body)  # computed from both: both may be written

@@ -1,4 +1,4 @@
-"""Instructions of the emulator compute what the PTX ISA says."""
+"""Arithmetic instructions of the emulator against the PTX ISA."""
 
 import math
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from relax_mlir.emulator.launch import launch
-from relax_mlir.emulator.memory import DeviceMemory
-from relax_mlir.emulator.operands import DTYPES
-from relax_mlir.emulator.text import parse
+from tests.ptx_emulator.launch import launch
+from tests.ptx_emulator.memory import DeviceMemory
+from tests.ptx_emulator.operands import DTYPES
+from tests.ptx_emulator.text import parse
 
 _HEAD = """
 .version 8.0
@@ -28,10 +28,10 @@ _LETTERS = {1: "h", 2: "h", 4: "w", 8: "l"}  # of registers, by bytes
 
 
 def compute(text: str, *values: np.ndarray, result: np.dtype | str) -> np.ndarray:
-    """What threads make, each of its values, by an instruction.
+    """Applies an instruction to arrays of operands, an element per thread.
 
     Args:
-        text: with ``{0}``, ``{1}`` and so on for values, ``{d}`` for the result.
+        text: with ``{0}``, ``{1}``, ... for operands and ``{d}`` for the result.
     """
     made = np.zeros(len(values[0]), result)
     lines, names = [], dict[str, str]()
@@ -73,7 +73,7 @@ def integers(name: str, seed: int = 0, count: int = 96) -> np.ndarray:
 
 
 def wrapped(value: int, name: str) -> int:
-    """As so many bits hold it."""
+    """An integer wrapped to a width."""
     bits = 8 * DTYPES[name].itemsize
     value &= (1 << bits) - 1
     is_negative = name[0] == "s" and value >> (bits - 1)
@@ -114,7 +114,7 @@ def test_integers(operation: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["s16", "u16", "s32", "u32"])
-def test_products_of_twice_the_bits(name: str) -> None:
+def test_wide_multiplication(name: str) -> None:
     wide = name[0] + str(2 * _bits(name))
     a, b, c = integers(name), integers(name, seed=1), integers(wide, seed=2)
 
@@ -129,8 +129,8 @@ def test_products_of_twice_the_bits(name: str) -> None:
         assert int(total[n]) == wrapped(x * y + z, wide)
 
 
-def test_sums_of_several_parts() -> None:
-    """Two words each, with a carry."""
+def test_addition_with_carry() -> None:
+    """Two words, with carry."""
     a, b = integers("u64"), integers("u64", seed=1)
     text = """mov.b64 {{%w1, %w2}}, {0}; mov.b64 {{%w3, %w4}}, {1};
     {first} {second} mov.b64 {d}, {{%w5, %w6}};"""
@@ -146,7 +146,7 @@ def test_sums_of_several_parts() -> None:
     np.testing.assert_array_equal(compute(scaled, a, b, result="u8"), expected)
 
 
-def test_differences_of_several_parts() -> None:
+def test_subtraction_with_borrow() -> None:
     a, b = integers("u64"), integers("u64", seed=1)
     text = """mov.b64 {{%w1, %w2}}, {0}; mov.b64 {{%w3, %w4}}, {1};
     sub.cc.u32 %w5, %w1, %w3; subc.u32 %w6, %w2, %w4; mov.b64 {d}, {{%w5, %w6}};"""
@@ -186,7 +186,7 @@ def test_funnel_shifts() -> None:
 
 @pytest.mark.parametrize("name", ["u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("length", [0, 1, 7, 32, 70])
-def test_fields_of_bits(name: str, length: int) -> None:
+def test_bit_fields(name: str, length: int) -> None:
     bits, dtype = _bits(name), DTYPES[name]
     values = integers(name)
     begin = np.arange(len(values), dtype=np.uint32)
@@ -213,7 +213,7 @@ def test_fields_of_bits(name: str, length: int) -> None:
         assert int(put[n]) == wrapped(whole, name), n
 
 
-def test_bytes_are_permuted() -> None:
+def test_byte_permutation() -> None:
     low, high, choice = (integers("u32", seed=n) for n in range(3))
 
     found = compute("prmt.b32 {d}, {0}, {1}, {2};", low, high, choice, result="u4")
@@ -228,14 +228,14 @@ def test_bytes_are_permuted() -> None:
         assert int(found[n]) == made
 
 
-def test_tables_of_logic() -> None:
+def test_lop3() -> None:
     a, b, c = (integers("u32", seed=n) for n in range(3))
     for table, wanted in ((0x96, a ^ b ^ c), (0xEA, a & b | c), (0xFE, a | b | c)):
         text = f"lop3.b32 {{d}}, {{0}}, {{1}}, {{2}}, {table};"
         np.testing.assert_array_equal(compute(text, a, b, c, result="u4"), wanted)
 
 
-def test_bits_are_counted() -> None:
+def test_popc_and_clz() -> None:
     values = integers("u64")
     ones = compute("popc.b64 {d}, {0};", values, result="u4")
     zeros = compute("clz.b64 {d}, {0};", values, result="u4")
@@ -260,7 +260,7 @@ def floats(dtype: type, seed: int = 0, count: int = 120) -> np.ndarray:
 
 
 def _neighbours(value: Fraction, dtype: Any) -> tuple[Fraction, Fraction]:
-    """The largest number of a type that is not above, and the smallest not below."""
+    """The floats of a type next to a value: round down and round up."""
     near = np.array([float(value)]).astype(dtype)[0]
     while Fraction(float(near)) > value:
         near = np.nextafter(near, dtype(-np.inf))
@@ -273,7 +273,7 @@ def _neighbours(value: Fraction, dtype: Any) -> tuple[Fraction, Fraction]:
 
 
 def _wanted(value: Fraction, dtype: Any, mode: str) -> set[Fraction]:
-    """What a number is rounded to; several where two are as near."""
+    """The admissible roundings of a number; two for ties."""
     low, high = _neighbours(value, dtype)
     if mode == "rz":
         mode = "rm" if value > 0 else "rp"
@@ -293,7 +293,7 @@ def _wanted(value: Fraction, dtype: Any, mode: str) -> set[Fraction]:
     ],
 )
 @pytest.mark.parametrize("operation", ["add", "sub", "mul", "fma"])
-def test_numbers_are_rounded_once(operation: str, name: str, mode: str) -> None:
+def test_correct_rounding(operation: str, name: str, mode: str) -> None:
     dtype = DTYPES[name].type
     a, b = floats(dtype), floats(dtype, seed=1)
     with np.errstate(all="ignore"):
@@ -315,7 +315,7 @@ def test_numbers_are_rounded_once(operation: str, name: str, mode: str) -> None:
         assert Fraction(got) in _wanted(exact, dtype, mode), (x, y, z)
 
 
-def test_products_that_are_too_large_for_a_moment() -> None:
+def test_fma_without_intermediate_overflow() -> None:
     a, b = np.array([2.0, 1e200]), np.array([2.0**1023, 1e200])
     c = np.array([-(2.0**1023), -np.inf])
     found = compute("fma.rn.f64 {d}, {0}, {1}, {2};", a, b, c, result="f8")
@@ -323,7 +323,7 @@ def test_products_that_are_too_large_for_a_moment() -> None:
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
-def test_comparisons_with_what_is_no_number(name: str) -> None:
+def test_comparisons_with_nan(name: str) -> None:
     dtype = DTYPES[name].type
     a, b = floats(dtype), floats(dtype, seed=1)
     b[::4] = a[::4]
@@ -362,7 +362,7 @@ def test_extremes(name: str) -> None:
             np.testing.assert_array_equal(found, function(*wide))
 
 
-def test_what_is_too_small_is_flushed() -> None:
+def test_subnormals_are_flushed() -> None:
     values = floats(np.float32)
     doubled = compute("add.ftz.f32 {d}, {0}, {0};", values, result="f4")
     is_small = np.abs(values) < np.finfo(np.float32).tiny
@@ -383,7 +383,7 @@ def test_what_is_too_small_is_flushed() -> None:
 def test_integers_of_floats(
     mode: str, rounded: Callable[[float], int], to: str, name: str
 ) -> None:
-    """The nearest that there is; of what is no number 0, or the first bit alone."""
+    """Clamped to the range; NaN is 0, or the sign bit alone."""
     values = floats(DTYPES[name].type)
     result = DTYPES[to] if DTYPES[to].itemsize > 1 else np.dtype(np.int16)
 
@@ -443,7 +443,7 @@ def test_narrow_floats() -> None:
                 )
 
 
-def test_numbers_of_11_bits() -> None:
+def test_tf32_rounding() -> None:
     values = floats(np.float32)
     found = compute("cvt.rna.tf32.f32 {d}, {0};", values, result="f4")
     finite = np.isfinite(values) & (np.abs(values) < 1e38)

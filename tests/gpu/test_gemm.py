@@ -1,4 +1,4 @@
-"""Products on a GPU, in every way in which rules write them."""
+"""GEMM kernels of all rules and configurations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from mlir import ir
 from onnx import numpy_helper
 
 from relax_mlir import IRModule, import_onnx, lower
-from relax_mlir.compiler import target_of
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
 from relax_mlir.targets.target import Target, TargetError
@@ -21,14 +21,14 @@ from tests.products import convolved, drawn, rounded
 from tests.searching import examples
 
 _TARGET = target_of("cuda:sm_90")
-BOUNDS = {"tf32": 1e-3}  # of the largest result, where factors are rounded when read
+BOUNDS = {"tf32": 1e-3}  # of the largest result, where operands are rounded when loaded
 
 
-def layer(m: int | str, k: int, n: int, *, is_turned: bool) -> IRModule:
-    """A product, a bias and a ReLU; of a matrix that lies along the sum if it is turned."""
+def layer(m: int | str, k: int, n: int, *, is_transposed: bool) -> IRModule:
+    """A matmul with bias and ReLU; the right operand is K-major if it is transposed."""
     w, turn = (
         (f"{n}, {k}", "Transpose <perm = [1, 0]>")
-        if is_turned
+        if is_transposed
         else (
             f"{k}, {n}",
             "Identity",
@@ -49,7 +49,7 @@ def run(
     config: str = "",
     target: Target = _TARGET,
 ) -> tuple[np.ndarray, set[str]]:
-    """What threads compute, and the rules that wrote them."""
+    """Runs a module; returns its outputs and the rules of its kernels."""
     linalg = lower(module, target=target, to="linalg", precision=precision)
     if config:
         (product,) = (f for f in linalg.func_ops() if "matmul" in f.name.value)
@@ -64,28 +64,28 @@ def run(
 
 def check(
     sizes: tuple[int, int, int],
-    is_turned: bool,
+    is_transposed: bool,
     precision: str,
     config: str = "",
     rule: str = "",
 ) -> None:
     m, k, n = sizes
-    x, w, b = drawn(m, k), drawn(*((n, k) if is_turned else (k, n))), drawn(n)
-    module = layer(m, k, n, is_turned=is_turned)
+    x, w, b = drawn(m, k), drawn(*((n, k) if is_transposed else (k, n))), drawn(n)
+    module = layer(m, k, n, is_transposed=is_transposed)
 
     y, rules = run(module, x, w, b, precision=precision, config=config)
 
     assert rule in {"", *rules}
     if precision not in ("f32", "tf32"):
         x, w = rounded(x, precision), rounded(w, precision)
-    products = x.astype(np.float64) @ (w.T if is_turned else w)
+    products = x.astype(np.float64) @ (w.T if is_transposed else w)
     expected = np.maximum(products + b, 0)
     bound = BOUNDS.get(precision, 1e-5) * max(1.0, float(expected.max()))
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("sizes", [(150, 72, 136), (131, 33, 127), (40, 16, 50)])
 @pytest.mark.parametrize("rows", [128, 64, 32])
 @pytest.mark.parametrize(
@@ -98,12 +98,16 @@ def check(
     ],
 )
 def test_every_configuration(
-    precision: str, rule: str, rows: int, sizes: tuple[int, int, int], is_turned: bool
+    precision: str,
+    rule: str,
+    rows: int,
+    sizes: tuple[int, int, int],
+    is_transposed: bool,
 ) -> None:
-    check(sizes, is_turned, precision, f"{rule}{{rows={rows}}}", rule)
+    check(sizes, is_transposed, precision, f"{rule}{{rows={rows}}}", rule)
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize(
     ("precision", "sizes", "rule"),
     [
@@ -113,19 +117,19 @@ def test_every_configuration(
         ("f16", (20, 1040, 64), "GemmMmaSync"),
     ],
 )
-def test_blocks_share_the_terms_of_few_tiles(
-    precision: str, sizes: tuple[int, int, int], rule: str, is_turned: bool
+def test_split_k(
+    precision: str, sizes: tuple[int, int, int], rule: str, is_transposed: bool
 ) -> None:
     m, k, n = sizes
-    module = layer(m, k, n, is_turned=is_turned)
+    module = layer(m, k, n, is_transposed=is_transposed)
     loops = lower(module, target=_TARGET, to="loops", precision=precision)
     (product,) = (f for f in loops.func_ops() if "matmul" in f.name.value)
 
     assert str(product).count("gpu.launch") == 2
-    check(sizes, is_turned, precision, rule=rule)
+    check(sizes, is_transposed, precision, rule=rule)
 
 
-def test_batches_share_terms() -> None:
+def test_batched_split_k() -> None:
     text = """g (float[3, 20, 1040] x, float[3, 1040, 24] w) => (float[3, 20, 24] y) {
         y = MatMul (x, w) }"""
     x, w = drawn(3, 20, 1040), drawn(3, 1040, 24)
@@ -136,7 +140,7 @@ def test_batches_share_terms() -> None:
 
 
 @pytest.mark.sampled(5)
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "tile"),
     [
@@ -149,37 +153,37 @@ def test_batches_share_terms() -> None:
     ],
 )
 @pytest.mark.parametrize("precision", ["f16", "bf16", "tf32"])
-def test_products_of_warpgroups(
-    precision: str, sizes: tuple[int, int, int], tile: str, is_turned: bool
+def test_wgmma(
+    precision: str, sizes: tuple[int, int, int], tile: str, is_transposed: bool
 ) -> None:
     m, k, n = sizes
     if precision == "tf32":
-        is_turned = True
-    check((m, k, n), is_turned, precision, f"GemmWgmma{{{tile}}}", "GemmWgmma")
+        is_transposed = True
+    check((m, k, n), is_transposed, precision, f"GemmWgmma{{{tile}}}", "GemmWgmma")
 
 
 @pytest.mark.parametrize("blocks", [1, 3])
-def test_blocks_have_several_tiles_in_bands(
+def test_persistent_tiles_in_bands(
     blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of tiles that fill no band, and fewer slices than a tile has."""
+    """Tile rows that do not fill a band of the swizzle, and fewer K tiles than stages."""
     small = gemm_wgmma.GemmWgmmaConfiguration(64, 64, 64, stages=2, blocks=blocks)
     monkeypatch.setattr(gemm_wgmma, "_CONFIGURATIONS", (small,))
     check((64 * 9, 272, 64 * 3), False, "f16", rule="GemmWgmma")
 
 
 @pytest.mark.parametrize("rows", [1, 70, 300])
-def test_warpgroups_take_an_open_number_of_rows(rows: int) -> None:
+def test_wgmma_with_dynamic_rows(rows: int) -> None:
     x, w, b = (rounded(a, "f16") for a in (drawn(rows, 48), drawn(48, 72), drawn(72)))
 
-    y, rules = run(layer("n", 48, 72, is_turned=False), x, w, b, precision="f16")
+    y, rules = run(layer("n", 48, 72, is_transposed=False), x, w, b, precision="f16")
 
     assert "GemmWgmma" in rules
     np.testing.assert_allclose(y, np.maximum(x @ w + b, 0), atol=1e-4, rtol=0)
 
 
-def test_warpgroups_take_batches_and_turned_rows() -> None:
-    """Rows of ``x`` lie across the sum, and ``w`` is the same for all of some axes."""
+def test_wgmma_with_batches_and_mn_major_rows() -> None:
+    """``x`` is MN-major, and ``w`` is broadcast along some batch axes."""
     text = """g (float[2, 3, 40, 128] x, float[3, 40, 64] w) => (float[2, 3, 128, 64] y) {
         t = Transpose <perm = [0, 1, 3, 2]> (x)
         y = MatMul (t, w) }"""
@@ -192,7 +196,7 @@ def test_warpgroups_take_batches_and_turned_rows() -> None:
 
 
 def weighted(x: np.ndarray, w: np.ndarray) -> IRModule:
-    """``x @ w + 1`` of known weights."""
+    """``x @ w + 1`` with constant weights."""
     text = f"""g (float[{x.shape[0]}, {x.shape[1]}] x, float[{w.shape[0]}, {w.shape[1]}] w)
         => (float[{x.shape[0]}, {w.shape[1]}] y) {{
         one = Constant <value_float = 1.0> ()
@@ -204,7 +208,7 @@ def weighted(x: np.ndarray, w: np.ndarray) -> IRModule:
 
 
 @pytest.mark.parametrize(("rows", "rule"), [(70, "GemmWgmma"), (5, "GemmSimt")])
-def test_factors_of_eight_bits(rows: int, rule: str) -> None:
+def test_fp8_operands(rows: int, rule: str) -> None:
     x, w = drawn(rows, 272), drawn(272, 96)
     x[3], x[4], w[:, 7] = 0, x[4] * 1e4, 0
 
@@ -212,7 +216,7 @@ def test_factors_of_eight_bits(rows: int, rule: str) -> None:
 
     assert rule in rules
     expected = x.astype(np.float64) @ w + 1
-    # Each factor is off by at most 1/16: a bound; and what is to be expected.
+    # A worst-case bound, as each operand has an error of at most 1/16; and a typical one.
     assert (np.abs(y - expected) <= 0.13 * (np.abs(x) @ np.abs(w)) + 1e-6).all()
     error = np.linalg.norm(y - expected, axis=1) / np.linalg.norm(expected, axis=1)
     assert error.max() < 5e-2
@@ -220,9 +224,11 @@ def test_factors_of_eight_bits(rows: int, rule: str) -> None:
     np.testing.assert_array_equal(y[:, 7], 1)
 
 
-def test_other_devices_have_no_eight_bits() -> None:
+def test_fp8_needs_hopper() -> None:
     with pytest.raises(TargetError, match=r"expected `cuda:sm_90`, got `cuda:sm_80`"):
-        lower(layer(64, 64, 64, is_turned=False), target="cuda:sm_80", precision="f8")
+        lower(
+            layer(64, 64, 64, is_transposed=False), target="cuda:sm_80", precision="f8"
+        )
 
 
 @examples(16)
@@ -232,24 +238,24 @@ def test_other_devices_have_no_eight_bits() -> None:
     st.sampled_from(["f32", "tf32", "f16", "bf16"]),
 )
 def test_many_sizes(
-    sizes: tuple[int, int, int], is_turned: bool, precision: str
+    sizes: tuple[int, int, int], is_transposed: bool, precision: str
 ) -> None:
     m, k, n = sizes
     if k < 16:
-        precision = "f32"  # shorter sums are not rounded
-    check((m, k, n), is_turned, precision)
+        precision = "f32"  # small K is not reduced in precision
+    check((m, k, n), is_transposed, precision)
 
 
 _EINSUMS = {
-    "an axis between terms and columns": (
+    "a batch axis between K and N": (
         "bhqk,bkhd->bhqd",
         (2, 3, 64, 64),
         (2, 64, 3, 64),
     ),
-    "both factors lie across the sum": ("khq,khd->hqd", (200, 3, 264), (200, 3, 80)),
-    "columns of two axes": ("oc,hcw->ohw", (40, 528), (4, 528, 12)),
-    "columns of one point": ("oc,chw->ohw", (64, 528), (528, 72, 1)),
-    "columns of one point in between": ("oc,hwc->ohw", (200, 528), (40, 1, 528)),
+    "both operands MN-major": ("khq,khd->hqd", (200, 3, 264), (200, 3, 80)),
+    "N of two axes": ("oc,hcw->ohw", (40, 528), (4, 528, 12)),
+    "N with a unit axis": ("oc,chw->ohw", (64, 528), (528, 72, 1)),
+    "N with a unit axis in between": ("oc,hwc->ohw", (200, 528), (40, 1, 528)),
 }
 
 
@@ -270,7 +276,7 @@ def test_axes_in_many_orders(precision: str, name: str) -> None:
     module = import_onnx(parse(text, opset=17))
     found, rules = run(module, x, w, precision="tf32" if precision == "tf32" else "f32")
 
-    is_one = name != "columns of two axes"  # which the copy engine does not read
+    is_one = name != "N of two axes"  # which TMA cannot read
     assert precision != "f16" or ("GemmWgmma" if is_one else "GemmMmaSync") in rules
     expected = np.einsum(equation, x.astype(np.float64), w.astype(np.float64))
     share = {"f32": 1e-5, "tf32": 1e-3, "f16": 2e-3}[precision]
@@ -319,7 +325,7 @@ func.func @k(%x: memref<{x}xf16>, %w: memref<{w}xf16>, %y: memref<64x64xf32>)
         ),
     ],
 )
-def test_sums_over_a_part_of_a_buffer_end_with_it(
+def test_k_of_a_slice_ends_with_the_slice(
     terms: str, x: str, w: str, at_x: str, at_w: str, take: Callable[..., Any]
 ) -> None:
     text = _PROGRAM.format(terms=terms, x=x, w=w, at_x=at_x, at_w=at_w)
@@ -333,32 +339,30 @@ def test_sums_over_a_part_of_a_buffer_end_with_it(
     np.testing.assert_allclose(y, rows @ columns, atol=1e-4, rtol=0)
 
 
-def test_an_open_number_of_rows_is_not_summed_in_parts() -> None:
-    loops = lower(layer("n", 4096, 64, is_turned=False), target=_TARGET, to="loops")
+def test_dynamic_rows_have_no_split_k() -> None:
+    loops = lower(layer("n", 4096, 64, is_transposed=False), target=_TARGET, to="loops")
     (product,) = (f for f in loops.func_ops() if "matmul" in f.name.value)
     assert str(product).count("gpu.launch") == 1
 
 
 @pytest.mark.parametrize("rows", [1, 7, 40])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
-def test_an_open_number_of_rows(rows: int, precision: str) -> None:
+def test_dynamic_rows(rows: int, precision: str) -> None:
     x, w, b = drawn(rows, 48), drawn(48, 40), drawn(40)
 
-    y, _ = run(layer("n", 48, 40, is_turned=False), x, w, b, precision=precision)
+    y, _ = run(layer("n", 48, 40, is_transposed=False), x, w, b, precision=precision)
 
     if precision != "f32":
         x, w = rounded(x, precision), rounded(w, precision)
     np.testing.assert_allclose(y, np.maximum(x @ w + b, 0), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize(
     "sizes", [(1, 300, 200), (3, 1000, 96), (1, 64, 4), (4, 40, 7)]
 )
-def test_few_rows_read_the_matrix_once(
-    sizes: tuple[int, int, int], is_turned: bool
-) -> None:
-    check(sizes, is_turned, "f32", rule="Gemv")
+def test_gemv(sizes: tuple[int, int, int], is_transposed: bool) -> None:
+    check(sizes, is_transposed, "f32", rule="Gemv")
 
 
 @pytest.mark.sampled(3)
@@ -389,7 +393,7 @@ def test_convolutions(precision: str, stride: int, size: int, groups: int) -> No
     np.testing.assert_allclose(y, np.maximum(sums, 0), atol=bound, rtol=0)
 
 
-def test_open_batches_are_copied_where_they_begin_at_16_bytes() -> None:
+def test_dynamic_batches_use_async_copies_if_aligned() -> None:
     text = """g (float[b, s, 64] x, float[b, 64, 40] w) => (float[b, s, 40] y) {
         y = MatMul (x, w) }"""
     module = import_onnx(parse(text, opset=17))

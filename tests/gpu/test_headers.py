@@ -1,4 +1,4 @@
-"""What ctypes is told of NVIDIA's libraries is what their headers say.
+"""ctypes declarations of NVIDIA's libraries against their headers.
 
 The headers are in packages of pip, of which the extra ``cuda-tools`` has the driver's, and in
 CUDA's toolkit, whose folder ``CPATH`` names. Without them these tests are skipped.
@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from relax_mlir.runtime.cuda import (
-    copies,
     cublaslt,
     cudnn,
     devices,
     driver,
     launches,
+    strided_copy,
     tensor_maps,
 )
 
@@ -57,12 +57,12 @@ void number(const char *name, long long theirs, long long ours) {
 
 
 class Library(NamedTuple):
-    """What we say of a library.
+    """Our declarations of a library.
 
     Attributes:
-        header: that declares it; functions: the types of their arguments.
-        numbers: ours, by what the header calls them.
-        layouts: our structures and the names of their fields, by the header's name.
+        header: its file name; functions: argument types.
+        numbers: our constants, by the header's names.
+        layouts: our structures and field names, by the header's names.
     """
 
     header: str
@@ -84,7 +84,7 @@ def _driver() -> Library:
             driver.MAX_DYNAMIC_SHARED_BYTES
         ),
         "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION": (
-            driver.OVERLAPS_THE_ONE_BEFORE
+            driver.PROGRAMMATIC_STREAM_SERIALIZATION
         ),
         "CUDA_ERROR_OUT_OF_MEMORY": driver._OUT_OF_MEMORY,
         "CUDA_ERROR_NOT_READY": driver._NOT_READY,
@@ -94,7 +94,7 @@ def _driver() -> Library:
         "CU_EVENT_DISABLE_TIMING": devices._FLAGS["cuEventCreate"],
         "CU_EVENT_DEFAULT": devices._TIMED,
         "CU_STREAM_CAPTURE_MODE_RELAXED": launches._RELAXED,
-        "CU_MEMORYTYPE_DEVICE": copies._DEVICE_MEMORY,
+        "CU_MEMORYTYPE_DEVICE": strided_copy._DEVICE_MEMORY,
         "sizeof(CUtensorMap)": tensor_maps._MAP_BYTES,
         f"{tensor_maps._ALIGNMENT} % alignof(CUtensorMap)": 0,  # 64 before CUDA 13
         "CU_TENSOR_MAP_INTERLEAVE_NONE": tensor_maps._NO_INTERLEAVE,
@@ -130,8 +130,8 @@ def _cublaslt() -> Library:
         "CUBLAS_COMPUTE_32F": cublaslt.COMPUTE_F32,
         "CUBLAS_COMPUTE_64F": cublaslt.COMPUTE_F64,
         "CUBLAS_COMPUTE_32F_FAST_TF32": cublaslt.COMPUTE_TF32,
-        "CUBLASLT_MATMUL_DESC_TRANSA": cublaslt.TURN_A,
-        "CUBLASLT_MATMUL_DESC_TRANSB": cublaslt.TURN_B,
+        "CUBLASLT_MATMUL_DESC_TRANSA": cublaslt.TRANSPOSE_A,
+        "CUBLASLT_MATMUL_DESC_TRANSB": cublaslt.TRANSPOSE_B,
         "CUBLASLT_MATMUL_DESC_EPILOGUE": cublaslt.EPILOGUE,
         "CUBLASLT_MATMUL_DESC_BIAS_POINTER": cublaslt.BIAS_POINTER,
         "CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT": cublaslt.BATCH_COUNT,
@@ -171,20 +171,20 @@ _DESCRIPTORS = {
     "ENGINEHEUR": cudnn.HEURISTICS,
     "EXECUTION_PLAN": cudnn.PLAN,
     "OPERATION_CONVOLUTION_FORWARD": cudnn.CONVOLVE,
-    "OPERATION_POINTWISE": cudnn.MAP,
+    "OPERATION_POINTWISE": cudnn.ELEMENTWISE,
     "OPERATIONGRAPH": cudnn.GRAPH,
-    "VARIANT_PACK": cudnn.ADDRESSES,
+    "VARIANT_PACK": cudnn.VARIANT_PACK,
     "TENSOR": cudnn.TENSOR,
 }
 _ATTRIBUTES = {
     "POINTWISE_MODE": cudnn.POINTWISE_MODE,
-    "POINTWISE_MATH_PREC": cudnn.POINTWISE_SUMS,
-    "CONVOLUTION_COMP_TYPE": cudnn.CONVOLUTION_SUMS,
+    "POINTWISE_MATH_PREC": cudnn.POINTWISE_COMPUTE_TYPE,
+    "CONVOLUTION_COMP_TYPE": cudnn.CONVOLUTION_COMPUTE_TYPE,
     "CONVOLUTION_CONV_MODE": cudnn.CONVOLUTION_MODE,
     "CONVOLUTION_DILATIONS": cudnn.DILATIONS,
-    "CONVOLUTION_FILTER_STRIDES": cudnn.STEPS,
-    "CONVOLUTION_POST_PADDINGS": cudnn.PADS_BEHIND,
-    "CONVOLUTION_PRE_PADDINGS": cudnn.PADS_BEFORE,
+    "CONVOLUTION_FILTER_STRIDES": cudnn.STRIDES,
+    "CONVOLUTION_POST_PADDINGS": cudnn.POST_PADS,
+    "CONVOLUTION_PRE_PADDINGS": cudnn.PRE_PADS,
     "CONVOLUTION_SPATIAL_DIMS": cudnn.RANK,
     "ENGINE_NUMERICAL_NOTE": cudnn.ENGINE_NOTES,
     "ENGINECFG_ENGINE": cudnn.CONFIG_ENGINE,
@@ -196,24 +196,24 @@ _ATTRIBUTES = {
     "EXECUTION_PLAN_WORKSPACE_SIZE": cudnn.PLAN_WORKSPACE_BYTES,
     "OPERATION_CONVOLUTION_FORWARD_ALPHA": cudnn.CONVOLVE_ALPHA[False],
     "OPERATION_CONVOLUTION_FORWARD_BETA": cudnn.CONVOLVE_BETA[False],
-    "OPERATION_CONVOLUTION_FORWARD_CONV_DESC": cudnn.CONVOLVE_HOW,
+    "OPERATION_CONVOLUTION_FORWARD_CONV_DESC": cudnn.CONVOLVE_DESCRIPTOR,
     "OPERATION_CONVOLUTION_FORWARD_W": cudnn.CONVOLVE_WEIGHTS,
-    "OPERATION_CONVOLUTION_FORWARD_X": cudnn.CONVOLVE_PICTURE,
+    "OPERATION_CONVOLUTION_FORWARD_X": cudnn.CONVOLVE_IMAGE,
     "OPERATION_CONVOLUTION_FORWARD_Y": cudnn.CONVOLVE_RESULT,
-    "OPERATION_POINTWISE_PW_DESCRIPTOR": cudnn.MAP_HOW,
-    "OPERATION_POINTWISE_XDESC": cudnn.MAP_OPERAND,
-    "OPERATION_POINTWISE_BDESC": cudnn.MAP_ADDED,
-    "OPERATION_POINTWISE_YDESC": cudnn.MAP_RESULT,
+    "OPERATION_POINTWISE_PW_DESCRIPTOR": cudnn.ELEMENTWISE_DESCRIPTOR,
+    "OPERATION_POINTWISE_XDESC": cudnn.ELEMENTWISE_X,
+    "OPERATION_POINTWISE_BDESC": cudnn.ELEMENTWISE_B,
+    "OPERATION_POINTWISE_YDESC": cudnn.ELEMENTWISE_Y,
     "OPERATIONGRAPH_HANDLE": cudnn.GRAPH_HANDLE,
     "OPERATIONGRAPH_OPS": cudnn.GRAPH_OPERATIONS,
-    "VARIANT_PACK_UNIQUE_IDS": cudnn.ADDRESSES_NUMBERS,
-    "VARIANT_PACK_DATA_POINTERS": cudnn.ADDRESSES_POINTERS,
-    "VARIANT_PACK_WORKSPACE": cudnn.ADDRESSES_WORKSPACE,
+    "VARIANT_PACK_UNIQUE_IDS": cudnn.VARIANT_PACK_IDS,
+    "VARIANT_PACK_DATA_POINTERS": cudnn.VARIANT_PACK_POINTERS,
+    "VARIANT_PACK_WORKSPACE": cudnn.VARIANT_PACK_WORKSPACE,
     "TENSOR_BYTE_ALIGNMENT": cudnn.TENSOR_ALIGNMENT_BYTES,
     "TENSOR_DATA_TYPE": cudnn.TENSOR_TYPE,
     "TENSOR_DIMENSIONS": cudnn.TENSOR_SIZES,
     "TENSOR_STRIDES": cudnn.TENSOR_STRIDES,
-    "TENSOR_UNIQUE_ID": cudnn.TENSOR_NUMBER,
+    "TENSOR_UNIQUE_ID": cudnn.TENSOR_ID,
     "TENSOR_IS_VIRTUAL": cudnn.TENSOR_IS_VIRTUAL,
 }
 _INEXACT_NOTES = (
@@ -229,7 +229,7 @@ _INEXACT_NOTES = (
 
 
 def _cudnn() -> Library:
-    by_model, by_fallback = cudnn.MODES
+    by_model, by_fallback = cudnn.HEURISTICS_MODES
     numbers = {
         "CUDNN_DATA_FLOAT": cudnn.TYPES["f32"],
         "CUDNN_DATA_DOUBLE": cudnn.TYPES["f64"],
@@ -240,10 +240,10 @@ def _cudnn() -> Library:
         "CUDNN_POINTWISE_RELU_FWD": cudnn.RELU,
         "CUDNN_HEUR_MODE_A": by_model,
         "CUDNN_HEUR_MODE_FALLBACK": by_fallback,
-        "CUDNN_NUMERICAL_NOTE_TYPE_COUNT": cudnn.NOTES,
-        "CUDNN_NUMERICAL_NOTE_TENSOR_CORE": cudnn.ON_TENSOR_CORES,
+        "CUDNN_NUMERICAL_NOTE_TYPE_COUNT": cudnn.NOTE_COUNT,
+        "CUDNN_NUMERICAL_NOTE_TENSOR_CORE": cudnn.TENSOR_CORE_NOTE,
     }
-    inexact = zip(_INEXACT_NOTES, sorted(cudnn.INEXACT), strict=True)
+    inexact = zip(_INEXACT_NOTES, sorted(cudnn.INEXACT_NOTES), strict=True)
     tables = {
         "CUDNN_NUMERICAL_NOTE_{}": dict(inexact),
         "CUDNN_TYPE_{}": {name: kind for name, (kind, _) in _KINDS.items()},
@@ -277,13 +277,13 @@ def test_ctypes_is_told_what_the_header_says(library: Library, tmp_path: Path) -
 
 
 def _bytes_of(kind: Any) -> int:  # Any: a type of ctypes
-    """Its size; 0 of a pointer."""
+    """Size of a type; 0 for a pointer."""
     is_pointer = kind in (ctypes.c_void_p, ctypes.c_char_p) or hasattr(kind, "contents")
     return 0 if is_pointer else ctypes.sizeof(kind)
 
 
 def _output(text: str, header: str, folder: Path) -> str:
-    """What a program prints; skips the test if it cannot be compiled here."""
+    """The output of a C program; skips the test if it cannot be compiled."""
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("no `g++`")
@@ -307,7 +307,7 @@ def _output(text: str, header: str, folder: Path) -> str:
 
 
 def _includes() -> list[str]:
-    """Folders of headers in packages of pip."""
+    """Include folders of pip packages."""
     folders: set[str] = set()
     for package in _PACKAGES:
         try:

@@ -1,14 +1,14 @@
-"""Models for GPUs check indices, which are on the device, as those for CPUs do."""
+"""Index checks of models for GPUs, with indices in device memory."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.emulator import emulate
 from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET
+from tests.ptx_emulator import emulate
 
 
 def test_indices_that_a_kernel_computes_are_checked() -> None:

@@ -1,19 +1,20 @@
-"""Tensor programs by themselves on GPUs, and arrays that are there."""
+"""Kernel modules (compiled PrimFuncs) on GPUs, called with host and device arrays."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import dlight as dl
-from relax_mlir import te
+import relax_mlir
+from relax_mlir import tvm
 from relax_mlir.errors import CompileError, PassError, RunError
-from relax_mlir.relax.vm import KernelModule
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
-from relax_mlir.runtime.gpu_array import GPUArray
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.runtime.cuda.gpu_array import GPUArray
+from relax_mlir.tvm import dlight as dl
+from relax_mlir.tvm import te
+from relax_mlir.tvm.relax.vm import KernelModule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from tests.gpu.example import Dlpack, put, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.vm.test_kernels import scale
@@ -85,7 +86,7 @@ def test_what_is_written_must_be_memory_of_its_own(kernel: KernelModule) -> None
     with pytest.raises(RunError, match="argument 3 `y`: expected memory of its own"):
         kernel(array, 1.0, 0, array)
     wide = np.zeros((4, 6), "float32")
-    with pytest.raises(RunError, match="row after row"):
+    with pytest.raises(RunError, match="C-contiguous"):
         kernel(array, 1.0, 0, wide[:, ::2])
     with pytest.raises(TypeError, match="expected an array to write to, got str"):
         kernel(array, 1.0, 0, "y")
@@ -164,7 +165,7 @@ def first_half(A: T.Buffer((8,), "float32"), n: T.int32, B: T.Buffer((8,), "floa
 
 @pytest.mark.parametrize("program", [first, first_half])
 def test_a_number_of_steps_is_a_size_of_a_buffer(program: object) -> None:
-    with pytest.raises(PassError, match=r"`first.*`: `n` says how often a loop runs"):
+    with pytest.raises(PassError, match=r"`first.*`: `n` is the trip count of a loop"):
         tvm.compile(program, target=TARGET, cache=False)
 
 
@@ -222,7 +223,7 @@ def test_numbers_are_read_around_all_loops(
 def test_numbers_that_do_not_fit(kernel: KernelModule) -> None:
     y = np.zeros((4, 3), "float32")
 
-    with pytest.raises(TypeError, match=r"`count`: expected a whole number, got 2.7"):
+    with pytest.raises(TypeError, match=r"`count`: expected an integer, got 2.7"):
         kernel(X, 2.0, 2.7, y)
     with pytest.raises(
         ValueError, match="`count`: expected a number of int32, got 1099"
@@ -273,6 +274,7 @@ def test_arrays_share_memory_with_those_of_others(stub: Stub) -> None:
     theirs = DeviceArray.of(X, device(0))
 
     array = tvm.nd.from_dlpack(Dlpack(theirs))
+    assert isinstance(array, GPUArray)
     assert array.data.address == theirs.address
     assert array.shares_memory(tvm.nd.from_dlpack(theirs))
     assert not array.shares_memory(tvm.nd.array(X))
@@ -301,7 +303,7 @@ def test_devices_are_waited_for(stub: Stub) -> None:
 
     assert stub.count("cuCtxSynchronize") == 1
     stub.fail("cuCtxSynchronize", 719)
-    with pytest.raises(tvm.RelaxError, match="GPU 0 fails"):
+    with pytest.raises(relax_mlir.RelaxError, match="GPU 0 fails"):
         tvm.cuda(0).sync()
 
 

@@ -1,13 +1,13 @@
-"""What launch plans are read from, and what has no place in them."""
+"""Translation of modules into launch plans, and the operations that they reject."""
 
 import pytest
 
+from relax_mlir.compiler.kernel_modules import CompilationUnit
+from relax_mlir.compiler.launch_plan import main_plan, serialize_program, unpack_program
 from relax_mlir.errors import CompileError, PassError
-from relax_mlir.launch_plan import main_plan, program_code, unpacked
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda.plan import Call, Copy, Launch, Pointer
 from relax_mlir.runtime.profile import KernelCall
-from relax_mlir.units import Unit
 
 _NO_KERNELS = """
 func.func @k(%x: memref<?xf32> {{tir.shape = #relax.shape<["s"]>}}, %s: index {{tir.symbol = "s"}})
@@ -19,9 +19,9 @@ func.func @k(%x: memref<?xf32> {{tir.shape = #relax.shape<["s"]>}}, %s: index {{
 
 
 def test_a_program_without_launches_is_one() -> None:
-    code = program_code(IRModule.parse(_NO_KERNELS.format("")))
+    code = serialize_program(IRModule.parse(_NO_KERNELS.format("")))
 
-    program, ptx = unpacked(code)
+    program, ptx = unpack_program(code)
 
     assert (program.sizes, program.scratch, program.launches, ptx) == (
         ("s",),
@@ -64,7 +64,7 @@ module attributes {gpu.container_module} {
 
 
 def test_sizes_and_pointers_are_read() -> None:
-    program, _ = unpacked(program_code(IRModule.parse(_MODULE)))
+    program, _ = unpack_program(serialize_program(IRModule.parse(_MODULE)))
 
     assert program.sizes == ("s", "t")
     assert program.scratch == ("2*s*t",)
@@ -86,22 +86,22 @@ def test_sizes_and_pointers_are_read() -> None:
     [
         (
             "%v = memref.load %x[%s] : memref<?xf32>",
-            "`memref.load` has no place between launches",
+            "`memref.load` is unsupported between launches",
         ),
         (
             "%i = arith.xori %s, %s : index  %o = memref.alloc(%i) : memref<?xf32>",
-            "`arith.xori` has no place in sizes of a plan",
+            "`arith.xori` is unsupported in sizes of a",
         ),
     ],
 )
-def test_what_has_no_place_is_told(text: str, message: str) -> None:
+def test_unsupported_operations_are_named(text: str, message: str) -> None:
     with pytest.raises(PassError, match=message):
-        program_code(IRModule.parse(_NO_KERNELS.format(text)))
+        serialize_program(IRModule.parse(_NO_KERNELS.format(text)))
 
 
-def test_a_unit_is_one_program() -> None:
-    with pytest.raises(CompileError, match="expected one tensor program, got 0"):
-        program_code(IRModule.parse("module {}"))
+def test_a_kernel_module_is_one_program() -> None:
+    with pytest.raises(CompileError, match="expected one PrimFunc, got 0"):
+        serialize_program(IRModule.parse("module {}"))
 
 
 _MAIN = """
@@ -129,7 +129,7 @@ def test_main_is_read() -> None:
         """)
     )
 
-    units = [Unit("", "k_1", ("other",)), Unit("", "k_2", ("k",))]
+    units = [CompilationUnit("", "k_1", ("other",)), CompilationUnit("", "k_2", ("k",))]
     kernels = [KernelCall("k", "ByHand")] * 2
     plan, named = main_plan(module, units, [], kernels)
 
@@ -143,7 +143,7 @@ def test_main_is_read() -> None:
     assert list(named) == kernels
 
 
-def test_a_copy_of_parts_is_refused() -> None:
+def test_strided_copies_are_refused() -> None:
     text = """
     %p = memref.reinterpret_cast %w to offset: [0], sizes: [4], strides: [2]
       : memref<8xf32> to memref<4xf32, strided<[2]>>
@@ -151,5 +151,5 @@ def test_a_copy_of_parts_is_refused() -> None:
     """
     module = IRModule.parse(_MAIN.format(text))
 
-    with pytest.raises(PassError, match=r"expected a buffer without gaps"):
+    with pytest.raises(PassError, match=r"expected a contiguous buffer"):
         main_plan(module, [], [], [])

@@ -1,4 +1,4 @@
-"""Products that cuBLASLt computes: which, how they are described, and what comes out."""
+"""Matmuls by cuBLASLt: selection, descriptors and results."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ import pytest
 
 import relax_mlir
 from relax_mlir import IRModule, lower
+from relax_mlir.compiler.launch_plan import serialize_program, unpack_program
 from relax_mlir.errors import PassError
-from relax_mlir.launch_plan import program_code, unpacked
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.matmul_descriptors import BatchedMatrix, Matmul
 from relax_mlir.runtime.cuda.plan import Launch
 from relax_mlir.runtime.cuda.pointers import Pointer
-from relax_mlir.runtime.cuda.products import Matrix, Product
 from relax_mlir.targets import TargetError
 from relax_mlir.tools.cli import main
 from tests.gpu.emulated import emulated_program
@@ -22,15 +22,17 @@ from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_gemm import layer
 from tests.products import drawn, rounded
 
-_BOUNDS = {"tf32": 1e-3}  # of the largest result, where factors are rounded when read
+_BOUNDS = {
+    "tf32": 1e-3
+}  # of the largest result, where operands are rounded when loaded
 
 
-def products_of(model: CudaExecutable) -> list[Product]:
-    return calls_of(model, Product)
+def products_of(model: CudaExecutable) -> list[Matmul]:
+    return calls_of(model, Matmul)
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize(
     ("m", "k", "n"),
     [(70, 40, 56), (31, 33, 27), (1, 40, 50), (5, 16, 1), ("n", 19, 13)],
@@ -41,14 +43,14 @@ def test_a_layer_is_one_call(
     m: int | str,
     k: int,
     n: int,
-    is_turned: bool,
+    is_transposed: bool,
     products: Stub,
     emulation: Emulation,
 ) -> None:
-    module = layer(m, k, n, is_turned=is_turned)
+    module = layer(m, k, n, is_transposed=is_transposed)
     model = compiled(module, precision=precision)
     rows = 9 if isinstance(m, str) else m
-    x, w, b = drawn(rows, k), drawn(*((n, k) if is_turned else (k, n))), drawn(n)
+    x, w, b = drawn(rows, k), drawn(*((n, k) if is_transposed else (k, n))), drawn(n)
 
     (y,) = model(x, w, b)
 
@@ -61,7 +63,7 @@ def test_a_layer_is_one_call(
     )
     if precision in ("f16", "bf16") and m != 1:  # of one row they are read as often
         x, w = rounded(x, precision), rounded(w, precision)
-    expected = np.maximum(x.astype(np.float64) @ (w.T if is_turned else w) + b, 0)
+    expected = np.maximum(x.astype(np.float64) @ (w.T if is_transposed else w) + b, 0)
     bound = _BOUNDS.get(precision, 1e-5) * max(1.0, float(expected.max()))
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
@@ -69,10 +71,10 @@ def test_a_layer_is_one_call(
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 @pytest.mark.parametrize("follows", ["", "b", "relu", "b relu"])
-def test_numbers_of_other_types(
+def test_half_precision(
     dtype: type, follows: str, products: Stub, emulation: Emulation
 ) -> None:
-    """Halves go in and come out; the sum, the bias and what follows are rounded once."""
+    """f16 inputs and outputs; accumulator, bias and epilogue are rounded once."""
     name = {"float16": "float16", "bfloat16": "bfloat16", "float64": "double"}
     element = name[np.dtype(dtype).name]
     lines = ["t = MatMul (x, w)"]
@@ -103,7 +105,7 @@ def test_numbers_of_other_types(
 
 
 def test_a_batch_is_one_call(products: Stub) -> None:
-    """Axes that both operands walk through alike are one batch."""
+    """Batch axes of equal strides fuse into one."""
     model = compiled(
         onnx(
             """g (float[2, 3, 28, 20] x, float[2, 3, 20, 11] w)
@@ -117,14 +119,14 @@ def test_a_batch_is_one_call(products: Stub) -> None:
 
     (found,) = products_of(model)
     assert found.sizes == (6, 28, 11, 20)
-    assert found.lhs == Matrix(Pointer("argument", 0), "f32", 20, 560)
-    assert found.rhs == Matrix(Pointer("argument", 1), "f32", 11, 220)
+    assert found.lhs == BatchedMatrix(Pointer("argument", 0), "f32", 20, 560)
+    assert found.rhs == BatchedMatrix(Pointer("argument", 1), "f32", 11, 220)
     assert products.count("cublasLtMatmul") == 1
     np.testing.assert_allclose(y, x @ w, atol=1e-4, rtol=0)
 
 
 def test_one_matrix_for_a_batch_of_columns(products: Stub) -> None:
-    """A convolution of single points: its weights stay, its images are a batch."""
+    """A 1x1 convolution: the weights are broadcast, the images are the batch."""
     module = onnx(
         """g (float[3, 8, 5, 6] x, float[12, 8, 1, 1] w) => (float[3, 12, 5, 6] y) {
         c = Conv (x, w)
@@ -152,11 +154,11 @@ _INTEGERS = """g (int32[20, 16] x, int32[16, 30] w) => (int32[20, 30] y) {
 
 
 @pytest.mark.parametrize("text", [_WINDOWS, _OPEN_SUM, _INTEGERS])
-def test_others_are_left_to_kernels(text: str) -> None:
+def test_refusals(text: str) -> None:
     model = compiled(onnx(text))
 
     assert products_of(model) == []
-    assert "Library" not in rules_of(model)
+    assert "CublasLt" not in rules_of(model)
 
 
 _GELU = """g (float[300, 512] x, float[512, 520] w, float[520] b) => (float[300, 520] y) {
@@ -166,7 +168,7 @@ _GELU = """g (float[300, 512] x, float[512, 520] w, float[520] b) => (float[300,
     y = Mul (u, s) }"""
 
 
-def test_what_the_library_does_not_do_is_a_launch(
+def test_unfused_statements_become_launches(
     products: Stub, emulation: Emulation
 ) -> None:
     small = _GELU.replace("300", "30").replace("512", "16").replace("520", "20")
@@ -177,7 +179,7 @@ def test_what_the_library_does_not_do_is_a_launch(
     (y,) = model(x, w, b)
 
     first, *rest = model.contents.plan.programs[0].launches
-    assert isinstance(first, Product)
+    assert isinstance(first, Matmul)
     assert rest
     assert all(isinstance(launch, Launch) for launch in rest)
     u = x @ w + b
@@ -202,8 +204,8 @@ def test_a_residual_that_the_result_overwrites(
     np.testing.assert_allclose(y, x @ w + np.exp(r), atol=1e-4, rtol=0)
 
 
-def test_turned_operands_and_parts_of_buffers() -> None:
-    """The second program of the test of the pass."""
+def test_transposed_operands_and_slices() -> None:
+    """The second kernel of the FileCheck test of the pass."""
     path = Path(__file__).parents[1] / "ir/schedule/apply_gpu_library.mlir"
     text = path.read_text().split("// -----")[1]
     module = relax_mlir.opt(
@@ -213,16 +215,18 @@ def test_turned_operands_and_parts_of_buffers() -> None:
     like = np.zeros((3, 30, 20), np.float16)
 
     (y,) = emulated_program(module, [x, w], [like], target=TARGET)
-    program, _ = unpacked(program_code(lower(module, target=TARGET, to="ptx")))
+    program, _ = unpack_program(
+        serialize_program(lower(module, target=TARGET, to="ptx"))
+    )
 
     expected = x.swapaxes(1, 2).astype(np.float64) @ w[2:].T.astype(np.float64)
     np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-3)
     (found,) = program.launches
-    assert isinstance(found, Product)
+    assert isinstance(found, Matmul)
     assert found.sizes == (3, 30, 20, 16)
-    assert found.lhs == Matrix(Pointer("argument", 0), "f16", 30, 480, True)
-    assert found.rhs == Matrix(Pointer("argument", 1, 64), "f16", 16, 0, True)
-    assert found.result == Matrix(Pointer("argument", 2), "f16", 20, 600)
+    assert found.lhs == BatchedMatrix(Pointer("argument", 0), "f16", 30, 480, True)
+    assert found.rhs == BatchedMatrix(Pointer("argument", 1, 64), "f16", 16, 0, True)
+    assert found.result == BatchedMatrix(Pointer("argument", 2), "f16", 20, 600)
 
 
 def product(m: int | str, k: int, n: int, follows: str = "y = Relu (t)") -> IRModule:
@@ -239,22 +243,22 @@ def product(m: int | str, k: int, n: int, follows: str = "y = Relu (t)") -> IRMo
         (512, 512, 512, "f32", True),
         ("n", 1024, 4096, "f32", True),
         (512, 512, 512, "f16", False),  # by warpgroups
-        (512, 512, 514, "f16", True),  # rows that the copy engine does not read
+        (512, 512, 514, "f16", True),  # rows that TMA cannot read
         (64, 64, 64, "f32", False),  # small
         (4, 8192, 8192, "f32", False),  # few rows
     ],
 )
-def test_where_it_gains(
+def test_auto_policy(
     m: int | str, k: int, n: int, precision: str, is_taken: bool
 ) -> None:
     module = product(m, k, n)
     model = compiled(module, library="auto", precision=precision)
 
-    assert ("Library" in rules_of(model)) == is_taken
+    assert ("CublasLt" in rules_of(model)) == is_taken
     assert bool(products_of(model)) == is_taken
 
 
-def test_it_gains_only_where_all_that_follows_is_done() -> None:
+def test_auto_policy_needs_a_fused_epilogue() -> None:
     assert products_of(compiled(onnx(_GELU), library="auto")) == []
 
 
@@ -281,7 +285,7 @@ def test_the_cache_knows_policies_apart(tmp_path: Path) -> None:
         assert isinstance(made, CudaExecutable)
         rules += rules_of(made)
 
-    assert [rule == "Library" for rule in rules] == [False, True, False]
+    assert [rule == "CublasLt" for rule in rules] == [False, True, False]
 
 
 @pytest.mark.parametrize("command", ["compile", "explain"])
@@ -296,19 +300,21 @@ def test_commands_take_the_policy(
     assert main([command, *options]) == 0
 
     if command == "explain":
-        assert "written by Library" in capsys.readouterr().out
+        assert "written by CublasLt" in capsys.readouterr().out
     else:
         made = relax_mlir.load(tmp_path / "m.rxm")
         assert isinstance(made, CudaExecutable)
-        assert rules_of(made) == ["Library"]
+        assert rules_of(made) == ["CublasLt"]
 
 
 def test_explanations_name_the_rule() -> None:
-    told = relax_mlir.explain(product(20, 16, 20), target=TARGET, library="always")
+    explanation = relax_mlir.explain(
+        product(20, 16, 20), target=TARGET, library="always"
+    )
 
-    assert [kernel.choice.rule for kernel in told.kernels] == ["Library"]
+    assert [kernel.choice.rule for kernel in explanation.kernels] == ["CublasLt"]
 
 
 def test_the_pass_refuses_other_policies() -> None:
-    with pytest.raises(PassError, match=r"unknown policy `often` of libraries"):
+    with pytest.raises(PassError, match=r"unknown library policy `often`"):
         relax_mlir.opt(product(8, 8, 8), "schedule-apply-gpu{library=often}")

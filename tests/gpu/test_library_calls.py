@@ -1,4 +1,4 @@
-"""Products of a library as models run: graphs, devices, memory, and what goes wrong."""
+"""cuBLASLt matmuls in models: CUDA graphs, devices, workspace, and errors."""
 
 from pathlib import Path
 
@@ -9,16 +9,16 @@ from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda import cublaslt, shared_libraries
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
-from relax_mlir.testing import env
+from relax_mlir.tvm.testing import env
 from tests.gpu.example import run_where_little_is
-from tests.gpu.library_calls import compiled, onnx, told_by_doctor
+from tests.gpu.library_calls import compiled, doctor_line, onnx
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library import product
 from tests.products import drawn
 
 
-def test_products_are_in_graphs_and_follow_the_arrays(products: Stub) -> None:
-    """Two layers: the second product has the first one's result, and a bias."""
+def test_matmuls_are_captured_in_graphs(products: Stub) -> None:
+    """Two layers: the second matmul reads the first one's result, and a bias."""
     module = onnx(
         """g (float[6, 8] x, float[8, 12] w, float[12] b, float[12, 4] v)
         => (float[6, 4] y) {
@@ -88,16 +88,16 @@ def test_each_device_has_its_own(products: Stub) -> None:
     assert len(handles) == 2
 
 
-def test_kernels_are_measured(products: Stub) -> None:
+def test_kernels_are_profiled(products: Stub) -> None:
     model = compiled(product(20, 16, 20))
 
     profile = model.profile(drawn(20, 16), drawn(16, 20))
 
-    assert [kernel.rule for kernel in profile.kernels] == ["Library"]
+    assert [kernel.rule for kernel in profile.kernels] == ["CublasLt"]
     assert (profile.durations_ns > 0).all()
 
 
-def test_everything_is_given_back(products: Stub) -> None:
+def test_all_resources_are_released(products: Stub) -> None:
     before = products.used_bytes
     model = compiled(product(20, 16, 20))
     model(drawn(20, 16), drawn(16, 20))
@@ -116,7 +116,7 @@ def test_everything_is_given_back(products: Stub) -> None:
 _OPEN = "g (float[n, 16] x, float[16, 20] w) => (float[n, 20] y) { y = MatMul(x, w) }"
 
 
-def test_products_of_the_last_sizes_are_kept(products: Stub) -> None:
+def test_matmul_plans_are_cached(products: Stub) -> None:
     model, w = compiled(onnx(_OPEN)), drawn(16, 20)
 
     for n in (*range(1, 13), *range(5, 13), 1):
@@ -129,7 +129,7 @@ def test_products_of_the_last_sizes_are_kept(products: Stub) -> None:
     assert (made, gone) == (13, 5)  # of 12 sizes, and of the first once more
 
 
-def test_captured_products_outlive_those_of_other_sizes(products: Stub) -> None:
+def test_evicted_matmul_plans_are_captured_again(products: Stub) -> None:
     model, w = compiled(onnx(_OPEN)), drawn(16, 20)
     x = drawn(20, 16)
     given, weights = (DeviceArray.of(array, device(0)) for array in (x, w))
@@ -148,14 +148,14 @@ def test_captured_products_outlive_those_of_other_sizes(products: Stub) -> None:
 @pytest.mark.parametrize(
     "name", ["MatmulDescCreate", "MatmulAlgoGetHeuristic", "Matmul"]
 )
-def test_what_the_library_refuses_names_the_kernel(name: str, products: Stub) -> None:
+def test_library_errors_name_the_kernel(name: str, products: Stub) -> None:
     model = compiled(product(20, 16, 20))
     arrays = drawn(20, 16), drawn(16, 20)
     products.fail(f"cublasLt{name}", 15)
 
     with pytest.raises(
         DeviceError,
-        match=rf"kernel `.*matmul.*`: product of 1x20x20x16 terms: cublasLt{name}: "
+        match=rf"kernel `.*matmul.*`: matmul of 1x20x20x16: cublasLt{name}: "
         r"CUBLAS_STATUS_NOT_SUPPORTED \(15\)",
     ):
         model(*arrays)
@@ -172,13 +172,13 @@ def test_without_the_library_the_message_says_what_to_do(
 
     with pytest.raises(
         DeviceError,
-        match=r"cuBLASLt, which models call that were compiled so, cannot be loaded: libno_such_library.*"
+        match=r"cuBLASLt, which the model calls, cannot be loaded: libno_such_library.*"
         r'`pip install nvidia-cublas`.*`library="never"`',
     ):
         model(drawn(20, 16), drawn(16, 20))
 
 
-def test_a_library_newer_than_the_driver_is_passed_over(
+def test_libraries_for_newer_drivers_are_skipped(
     products: Stub, cublaslt_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -192,7 +192,7 @@ def test_a_library_newer_than_the_driver_is_passed_over(
 def test_packages_of_pip_are_looked_through(
     products: Stub, cublaslt_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The package is found by its list of files, and is not imported."""
+    """The package is found by its metadata, without importing it."""
 
     class File:
         name = "libno_loader_finds.so.13"
@@ -210,7 +210,7 @@ def test_packages_of_pip_are_looked_through(
     assert cublaslt.library(device(0)).version == "13.1.0"
 
 
-def test_a_file_runs_where_the_compiler_is_not(
+def test_files_run_without_the_compiler(
     library: Path, cublaslt_library: Path, poor: Path, tmp_path: Path
 ) -> None:
     model = compiled(product(20, 16, 20))
@@ -235,7 +235,7 @@ assert cublaslt.__file__.startswith({str(path)!r})
 def test_the_doctor_finds_it(
     products: Stub, cublaslt_library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = told_by_doctor("cublaslt", capsys)
+    line = doctor_line("cublaslt", capsys)
 
     assert line.startswith("ok")
     assert line.endswith(f"13.1.0, {cublaslt_library}")
@@ -247,8 +247,8 @@ def test_the_doctor_says_that_it_is_not_there(
 ) -> None:
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: "libno_such_library.so.13"})
 
-    line = told_by_doctor("cublaslt", capsys)
+    line = doctor_line("cublaslt", capsys)
 
-    assert "none: cuBLASLt, which models call" in line
+    assert "none: cuBLASLt, which the model calls" in line
     assert "libno_such_library" in line
     assert not env.has_cublas()

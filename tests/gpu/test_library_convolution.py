@@ -1,12 +1,13 @@
-"""Convolutions that cuDNN computes: which, how they are described, and what comes out."""
+"""Convolutions by cuDNN: selection, descriptors and results."""
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import IRModule, reference
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Call, Launch
 from relax_mlir.runtime.cuda.pointers import Pointer
@@ -26,9 +27,9 @@ def assert_computes(
     arrays: list[np.ndarray],
     emulation: Emulation,
     precision: str = "f32",
-    tolerance: float = 1e-5,  # f32, sums in another order
+    tolerance: float = 1e-5,  # f32, other summation order
 ) -> CudaExecutable:
-    """The stub and the emulator compute what the definitions say; the model."""
+    """Checks stub and emulator against the reference; returns the model."""
     model = compiled(module, precision=precision)
 
     (y,) = model(*arrays)
@@ -62,14 +63,14 @@ _SHAPES = {
     "one axis, groups": ((2, 8, 20), (8, 1, 5), "group = 8, dilations = [2]"),
     "three axes": ((2, 4, 5, 6, 7), (6, 4, 3, 2, 3), "pads = [1, 0, 1, 1, 0, 1]"),
     "one channel": ((2, 1, 9, 9), (5, 1, 3, 3), ""),
-    "one picture": ((1, 5, 9, 9), (1, 5, 3, 3), "strides = [2, 2]"),
+    "one image": ((1, 5, 9, 9), (1, 5, 3, 3), "strides = [2, 2]"),
 }
 
 
 def convolution(
     shape: str, follows: str = "y = Identity (c)", element: str = "float"
 ) -> tuple[IRModule, list[np.ndarray]]:
-    """A convolution ``c`` with a bias, and a line of what follows, which may read ``r``."""
+    """A convolution ``c`` with a bias and a line of epilogue, which may read ``r``."""
     x, w, attributes = _SHAPES[shape]
     rank = len(x) - 2
     body = f"c = Conv <{attributes}> (x, w, b)" if attributes else "c = Conv (x, w, b)"
@@ -107,10 +108,10 @@ _TYPES = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("element", _TYPES)
 @pytest.mark.parametrize("shape", ["pads", "groups", "one axis", "three axes"])
-def test_numbers_of_other_types(
+def test_half_precision(
     element: str, shape: str, convolutions: Stub, emulation: Emulation
 ) -> None:
-    """Halves go in and come out; the sum, the bias and what follows are rounded once."""
+    """f16 inputs and outputs; accumulator, bias and epilogue are rounded once."""
     module, arrays = convolution(shape, "y = Relu (c)", element)
     kind = _TYPES[element]
     arrays = [array.astype(kind) for array in arrays]
@@ -138,7 +139,7 @@ def test_numbers_of_other_types(
     ],
 )
 @pytest.mark.parametrize("has_bias", [False, True])
-def test_what_follows(
+def test_epilogues(
     has_bias: bool,
     follows: str,
     added: bool,
@@ -191,7 +192,7 @@ def test_a_residual_that_the_result_overwrites(
 
 
 def test_tf32_where_it_is_allowed(convolutions: Stub, emulation: Emulation) -> None:
-    """The engine on tensor cores is taken then alone."""
+    """Only then the tensor-core engine is selected."""
     module, arrays = convolution("pads", "y = Relu (c)")
 
     for precision, tolerance in (("f32", 1e-6), ("tf32", 1e-3)):
@@ -233,15 +234,15 @@ _WEIGHTS = {
 }
 
 
-def residual_network(pictures: int | str = 2) -> IRModule:
-    """As ResNets are: a wide first window, blocks with and without a step."""
+def residual_network(images: int | str = 2) -> IRModule:
+    """A ResNet: a large first kernel, blocks with and without stride."""
     weights = {name: 0.2 * drawn(*shape) for name, shape in _WEIGHTS.items()}
     biases = {f"b{n}": drawn(shape[0]) for n, shape in enumerate(_WEIGHTS.values())}
     values = {**weights, **biases}
     inputs = "".join(
         f", float[{sizes(*array.shape)}] {name}" for name, array in values.items()
     )
-    text = _BLOCKS.format(n=pictures).replace("] x)", f"] x{inputs})")
+    text = _BLOCKS.format(n=images).replace("] x)", f"] x{inputs})")
     return onnx(text, **values)
 
 
@@ -265,22 +266,22 @@ def test_a_residual_network_is_that_of_the_cpu(
     assert "Elementwise" not in rules_of(model)
 
 
-def test_an_open_number_of_pictures(convolutions: Stub, emulation: Emulation) -> None:
-    """It is described when it is known, and of no picture there is nothing to do."""
+def test_dynamic_batch_sizes(convolutions: Stub, emulation: Emulation) -> None:
+    """A dynamic batch is described at run time; an empty one is skipped."""
     module = residual_network("n")
     model = compiled(module)
     on_cpu = relax_mlir.compile(module, target="cpu", cache=False)
 
-    for pictures in (1, 3, 1, 0):
-        x = drawn(pictures, 3, 24, 24)
+    for images in (1, 3, 1, 0):
+        x = drawn(images, 3, 24, 24)
         (y,) = model(x)
         np.testing.assert_allclose(y, on_cpu(x)[0], atol=1e-4, rtol=1e-4)
 
     assert convolutions.count(_EXECUTE) == 3 * len(convolutions_of(model))
 
 
-def test_turned_layouts(convolutions: Stub, emulation: Emulation) -> None:
-    """Pictures with their channels last, as other frameworks have them."""
+def test_channels_last_layouts(convolutions: Stub, emulation: Emulation) -> None:
+    """Channels-last images."""
     module = onnx(
         """g (float[2, 9, 8, 6] x, float[5, 6, 3, 3] w) => (float[2, 7, 6, 5] y) {
         t = Transpose <perm = [0, 3, 1, 2]> (x)
@@ -291,7 +292,7 @@ def test_turned_layouts(convolutions: Stub, emulation: Emulation) -> None:
     model = assert_computes(module, [drawn(2, 9, 8, 6), drawn(5, 6, 3, 3)], emulation)
 
     (found,) = convolutions_of(model)
-    assert found.shape.picture_strides == (432, 1, 48, 6)
+    assert found.shape.image_strides == (432, 1, 48, 6)
 
 
 _INTEGERS = """g (uint8[1, 4, 9, 9] x, uint8[6, 4, 3, 3] w) => (int32[1, 6, 7, 7] y) {
@@ -303,14 +304,14 @@ _MEANS = """g (float[1, 4, 9, 9] x) => (float[1, 4, 7, 7] y) {
 
 
 @pytest.mark.parametrize("text", [_INTEGERS, _PRODUCT, _MEANS])
-def test_others_are_left_to_kernels(text: str) -> None:
+def test_refusals(text: str) -> None:
     model = compiled(onnx(text))
 
     assert convolutions_of(model) == []
-    assert "LibraryConvolution" not in rules_of(model)
+    assert "Cudnn" not in rules_of(model)
 
 
-def test_what_the_library_does_not_do_is_a_launch(
+def test_unfused_statements_become_launches(
     convolutions: Stub, emulation: Emulation
 ) -> None:
     follows = "s = Sigmoid (c) y = Mul (c, s)"
@@ -327,7 +328,7 @@ def test_what_the_library_does_not_do_is_a_launch(
 def large(
     channels: int = 64, groups: int = 1, follows: str = "r = Relu (c)", pad: int = 1
 ) -> IRModule:
-    """A layer whose pictures, weights and results lie with their channels last."""
+    """A channels-last layer."""
     inner, size = channels // groups, 30 + 2 * pad
     return onnx(
         f"""g (float[8, 32, 32, {channels}] x, float[{channels}, {inner}, 3, 3] w)
@@ -345,17 +346,17 @@ def large(
     [
         (large(), "f32", True),
         (large(), "tf32", False),  # by warpgroups
-        (large(channels=62), "tf32", True),  # rows that the copy engine does not read
+        (large(channels=62), "tf32", True),  # rows that TMA cannot read
         (large(groups=64), "f32", False),  # memory is waited for
         (large(channels=4), "f32", False),  # few terms
         (large(follows="s = Sigmoid (c) r = Mul (c, s)"), "f32", False),
         (large(pad=0), "f32", False),  # two orders
     ],
 )
-def test_where_it_gains(module: IRModule, precision: str, is_taken: bool) -> None:
+def test_auto_policy(module: IRModule, precision: str, is_taken: bool) -> None:
     model = compiled(module, library="auto", precision=precision)
 
-    assert ("LibraryConvolution" in rules_of(model)) == is_taken
+    assert ("Cudnn" in rules_of(model)) == is_taken
     assert bool(convolutions_of(model)) == is_taken
 
 

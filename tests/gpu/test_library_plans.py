@@ -1,4 +1,4 @@
-"""What plans tell of products of a library: what is damaged is refused, what is left out is seen."""
+"""Matmul descriptors of launch plans: verification, and faults that the stub detects."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ from relax_mlir import IRModule
 from relax_mlir.errors import EmulationError, ModelError
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.matmul_descriptors import BatchedMatrix, Matmul
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.pointers import Pointer
-from relax_mlir.runtime.cuda.products import Matrix, Product
 from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
@@ -21,30 +21,30 @@ from tests.products import drawn
 
 
 def damaged(model: CudaExecutable, **changed: object) -> Contents:
-    """The same, with another product."""
+    """The model with another matmul in its plan."""
     (program,) = model.contents.plan.programs
     (found,) = program.launches
-    assert isinstance(found, Product)
+    assert isinstance(found, Matmul)
     program = replace(program, launches=(replace(found, **changed),))
     plan = Plan((program,), model.contents.plan.steps)
     return replace(model.contents, plan=plan)
 
 
-_LHS = Matrix(Pointer("argument", 0), "f32", 16)
+_LHS = BatchedMatrix(Pointer("argument", 0), "f32", 16)
 
 
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"sizes": (1, 20, 20)}, r"a product of 3 sizes"),
+        ({"sizes": (1, 20, 20)}, r"a matmul with 3 sizes"),
         ({"sizes": (1, 20, "k", 16)}, r"unknown size `k`"),
-        ({"sizes": (1, 20, 20.5, 16)}, r"expected a text, got 20\.5"),
-        ({"activation": "gelu"}, r"unknown kind: .*activation 'gelu'"),
-        ({"tf32": 1}, r"unknown kind: tf32 1"),
+        ({"sizes": (1, 20, 20.5, 16)}, r"expected a string, got 20\.5"),
+        ({"activation": "gelu"}, r"unknown options: .*activation 'gelu'"),
+        ({"tf32": 1}, r"unknown options: tf32 1"),
         ({"lhs": replace(_LHS, element="i8")}, r"matrix of an unknown kind: `i8`"),
-        ({"lhs": replace(_LHS, element="f16")}, r"matrices that do not fit"),
-        ({"lhs": replace(_LHS, is_turned=3)}, r"unknown kind: `f32`, turned 3"),
-        ({"bias": Pointer("argument", 9)}, r"argument 9: there are 3"),
+        ({"lhs": replace(_LHS, element="f16")}, r"matmul of incompatible matrices"),
+        ({"lhs": replace(_LHS, is_transposed=3)}, r"unknown kind: `f32`, transposed 3"),
+        ({"bias": Pointer("argument", 9)}, r"argument 9: out of range, there are 3"),
         ({"bias": Pointer("arena", 0)}, r"expected memory of argument, scratch"),
     ],
 )
@@ -62,15 +62,18 @@ def test_damaged_plans_are_refused(
     ("changed", "problem"),
     [
         ({"sizes": (1, 21, 20, 16)}, r"1344 bytes at 0 of input 0, which has 1280"),
-        ({"sizes": (1, 20, 20, 0)}, r"a product of 1x20x20x0"),
-        ({"sizes": (1, 20, -1, 16)}, r"a product of 1x20x-1x16"),
-        ({"lhs": replace(_LHS, leading=-16)}, r"a product of 1x20x20x16"),
-        ({"lhs": replace(_LHS, leading=15)}, r"rows of 16 elements, 15 apart"),
+        ({"sizes": (1, 20, 20, 0)}, r"a matmul of 1x20x20x0"),
+        ({"sizes": (1, 20, -1, 16)}, r"a matmul of 1x20x-1x16"),
+        ({"lhs": replace(_LHS, leading=-16)}, r"a matmul of 1x20x20x16"),
+        (
+            {"lhs": replace(_LHS, leading=15)},
+            r"leading dimension 15 of rows of 16 elements",
+        ),
         ({"sizes": (2, 20, 20, 16), "lhs": replace(_LHS, step=1)}, r"of input 0"),
         ({"bias": Pointer("argument", 2, 1560)}, r"80 bytes at 1560 of output 0"),
     ],
 )
-def test_products_stay_in_their_memory(
+def test_matmuls_are_bounds_checked(
     changed: dict[str, object], problem: str, products: Stub
 ) -> None:
     model = CudaExecutable(damaged(compiled(product(20, 16, 20)), **changed))
@@ -101,11 +104,11 @@ func.func @k(%x: memref<64xf32>, %y: memref<64xf32>)
     ("rows", "result", "leading", "problem"),
     [
         (9, "y", "c8", r"element 71 of an array of 64"),
-        (8, "x", "c8", r"a result lies in an operand"),
-        (8, "y", "c1", r"two results lie at one place"),
+        (8, "x", "c8", r"a result overlaps an operand"),
+        (8, "y", "c1", r"two results overlap"),
     ],
 )
-def test_the_emulator_tells_what_a_product_must_not_do(
+def test_the_emulator_checks_matmuls(
     rows: int, result: str, leading: str, problem: str
 ) -> None:
     text = _BY_HAND.format(rows=rows, result=result, leading=leading)

@@ -10,12 +10,12 @@ from mlir import ir
 import relax_mlir
 from benchmarks.networks import network
 from models import bert, gpt2, lstm, mlp, unet
-from models.half import half
+from models.half import to_float16
 from relax_mlir import IRModule, lower
-from relax_mlir.emulator.memory import poison
+from relax_mlir.compiler.tuning.tasks import TuningTask, tuning_tasks
 from relax_mlir.testing import assert_same_numbers
-from relax_mlir.tuning_tasks import TuningTask, tuning_tasks
 from tests.gpu.emulated import emulated, emulated_program
+from tests.ptx_emulator.memory import poison
 
 _TARGET = "cuda:sm_90"
 _BLOCKS = 1  # of a grid that is emulated, beside its first and last
@@ -87,11 +87,11 @@ def test_models(name: str, precision: str) -> None:
         ("unet", {}),
     ],
 )
-def test_models_of_16_bits(name: str, rules: dict[str, int]) -> None:
-    """What is between products is in f32, though models say that it is rounded."""
+def test_half_precision_models(name: str, rules: dict[str, int]) -> None:
+    """Values between matmuls stay in f32, though the model rounds them."""
     model, inputs = _MODELS[name]
     narrow = [a.astype(np.float16) if a.dtype == np.float32 else a for a in inputs]
-    loops = lower(relax_mlir.import_onnx(half(model)), target=_TARGET, to="loops")
+    loops = lower(relax_mlir.import_onnx(to_float16(model)), target=_TARGET, to="loops")
 
     actual = emulated(loops, *narrow, target=_TARGET)
 
@@ -146,7 +146,7 @@ def test_kernels_at_full_size(name: str) -> None:
 
 
 def check_blocks(task: TuningTask) -> None:
-    """Some blocks of a kernel against what the CPU computes."""
+    """Checks some blocks of a kernel against the CPU."""
     name = task.name
     symbol = task.unit.symbol
     loops = lower(IRModule.parse(task.unit.text), target=_TARGET, to="loops")
@@ -161,7 +161,7 @@ def check_blocks(task: TuningTask) -> None:
     is_whole = len(launches) > 1
     most = None if is_whole else _BLOCKS
     outputs = emulated_program(
-        loops, inputs, like, task.sizes, target=_TARGET, most_blocks=most
+        loops, inputs, like, task.sizes, target=_TARGET, max_blocks=most
     )
 
     for ours, theirs, before in zip(outputs, like, blank, strict=True):
@@ -177,5 +177,5 @@ def check_blocks(task: TuningTask) -> None:
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    """By element."""
+    """Size of an element type."""
     return array.reshape(-1).view(np.uint8).reshape(array.size, -1)

@@ -1,10 +1,10 @@
-"""Every operator's cases on a GPU: what their PTX computes in the emulator."""
+"""The test cases of all operators, in the PTX emulator."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import reference
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.compiler import reference
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
@@ -28,7 +28,7 @@ _EVERY_CASE = [
 
 
 @pytest.mark.parametrize(("op", "case"), _EVERY_CASE)
-def test_threads_compute_the_reference(op: type[RelaxOperation], case: Case) -> None:
+def test_operators_compute_the_reference(op: type[RelaxOperation], case: Case) -> None:
     module = case_module(op, case)
     inputs = flat_inputs(case.random_inputs(seed=0))
     expected = reference.run(module, *inputs)

@@ -1,4 +1,4 @@
-"""Kernels of Hopper begin before those in front of them have ended, and wait."""
+"""Programmatic dependent launch on Hopper: kernels start early, and wait."""
 
 import re
 from dataclasses import replace
@@ -7,10 +7,6 @@ import numpy as np
 import pytest
 
 from relax_mlir import IRModule, import_onnx
-from relax_mlir.emulator import emulate
-from relax_mlir.emulator.launch import launch
-from relax_mlir.emulator.memory import DeviceMemory
-from relax_mlir.emulator.text import parse
 from relax_mlir.errors import EmulationError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from tests.frontends.differential import parse as parse_model
@@ -20,6 +16,10 @@ from tests.gpu.library_calls import rules_of
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_gemm import layer
 from tests.products import drawn
+from tests.ptx_emulator import emulate
+from tests.ptx_emulator.launch import launch
+from tests.ptx_emulator.memory import DeviceMemory
+from tests.ptx_emulator.text import parse
 
 _WAIT = b"griddepcontrol.wait;"
 _ENTRIES = re.compile(rb"\.visible \.entry .*?\n}", re.DOTALL)
@@ -27,7 +27,7 @@ _ENTRIES = re.compile(rb"\.visible \.entry .*?\n}", re.DOTALL)
 
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_all_kernels_let_the_next_begin_and_wait(precision: str) -> None:
-    module = layer(128, 64, 128, is_turned=False)
+    module = layer(128, 64, 128, is_transposed=False)
     model = compiled(module, "cuda:sm_90", precision=precision)
 
     kernels = [k for ptx in model.contents.ptx for k in _ENTRIES.findall(ptx)]
@@ -82,15 +82,13 @@ _KERNEL = """
         ("prefetch.global.L2 [%rd1+256]; griddepcontrol.wait;", "outside of all arrays"),
         ("ld.global.b32 %r2, [%rd1]; griddepcontrol.wait;", "has not waited"),
         ("st.global.b32 [%rd1], 0; griddepcontrol.wait;", "has not waited"),
-        ("griddepcontrol.wait; ld.global.nc.b32 %r2, [%rd1];", "is not constant"),
+        ("griddepcontrol.wait; ld.global.nc.b32 %r2, [%rd1];", "may write this constant memory"),
         ("@%p1 griddepcontrol.wait; ld.global.b32 %r2, [%rd1];", "has not waited"),
         ("@%p1 griddepcontrol.wait; @%p1 ld.global.b32 %r2, [%rd1];", "never waited"),
         ("griddepcontrol.launch_dependents;", "never waited"),
     ],
 )  # fmt: skip
-def test_who_begins_early_waits_before_it_touches_memory(
-    body: str, problem: str
-) -> None:
+def test_early_kernels_wait_before_memory_accesses(body: str, problem: str) -> None:
     program = parse(_KERNEL + body + "\nret;\n}\n")
 
     def run(*, is_early: bool) -> None:
@@ -174,7 +172,7 @@ def test_the_first_kernel_of_a_call_begins_when_all_has_ended(
 
 
 @pytest.mark.parametrize(("heads", "rows"), [(8, 3), (3, 8)])
-def test_what_is_asked_for_ahead_is_what_is_read(heads: int, rows: int) -> None:
+def test_prefetched_data_is_read(heads: int, rows: int) -> None:
     model = parse_model(
         "g (float[h, 1, 64] x, float[h, n, 64] w) => (float[h, 1, n] y) "
         "{ t = Transpose <perm = [0, 2, 1]> (w) y = MatMul (x, t) }"

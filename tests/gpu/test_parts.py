@@ -1,4 +1,4 @@
-"""Parts of tensors that products and attention read where they are."""
+"""Slices of tensors that matmuls and attention read in place."""
 
 from collections import Counter
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from models import bert
-from relax_mlir import compile, import_onnx, lower, reference
-from relax_mlir.compiler import target_of
+from relax_mlir import compile, import_onnx, lower
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import target_of
 from tests.frontends.differential import parse
 from tests.gpu.test_attention import BOUNDS
 from tests.gpu.test_gemm import drawn, run
@@ -16,7 +17,7 @@ _TARGETS = ("cuda:sm_80", "cuda:sm_90")
 
 
 def product(rows: int, begin: tuple[int, int], *, is_factor_cut: bool) -> str:
-    """Of a part of x, that begins somewhere, and of w, or of such a part of it."""
+    """A matmul of a slice of x with w, or with a slice of it."""
     row, column = begin
     y = f"float[{rows}, 80] y"
     cut = f"""b = Constant <value_ints = [{row}, {column}]> ()
@@ -55,7 +56,7 @@ def test_products(
 
 
 def attention(tokens: int, heads: int, size: int, extra: int) -> str:
-    """Of queries, keys and values that lie side by side, behind some numbers more."""
+    """An attention on a packed QKV tensor, at an offset."""
     width = heads * size
     slices = " ".join(
         f"""{n}b = Constant <value_ints = [{extra + i * width}]> ()
@@ -87,8 +88,8 @@ def test_attention(tokens: int, extra: int, precision: str, target: str) -> None
         assert rules <= {"Attention", "AttentionWgmma", "Elementwise"}
 
 
-def test_queries_keys_and_values_are_one_product() -> None:
-    """Which attention reads where they are; its values: test_models.py."""
+def test_packed_qkv_projection() -> None:
+    """Attention reads the packed projection in place; numbers: test_models.py."""
     model = bert.build(layers=2, hidden=64, heads=4, vocab=100, seq=24, batch=2)
     planned = lower(import_onnx(model), target="cuda:sm_90", to="planned")
 
@@ -118,7 +119,7 @@ _OPEN = {
 @pytest.mark.parametrize("element", ["float", "float16"])
 @pytest.mark.parametrize("sizes", [(1, 2), (0, 3), (17, 0), (64, 32)])
 @pytest.mark.parametrize("axis", _OPEN)
-def test_what_is_joined_behind_open_sizes(
+def test_concatenation_along_dynamic_sizes(
     axis: int, sizes: tuple[int, int], element: str, target: str
 ) -> None:
     named = dict(zip("nm", sizes, strict=True))
@@ -135,6 +136,6 @@ def test_what_is_joined_behind_open_sizes(
         (y,) = compile(module, cache=False)(*given)
     else:
         y, rules = run(module, *given, target=target_of(target))
-        assert rules == {"Parts"}
+        assert rules == {"MultiOutput"}
 
     np.testing.assert_array_equal(y, np.concatenate(given, axis))

@@ -1,4 +1,4 @@
-"""The emulator sees exactly the races that there are: held against every pair of accesses."""
+"""The race detector is exact: compared with a check of all pairs of accesses."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relax_mlir.emulator import races
-from relax_mlir.emulator.races import Races, Touched, between
 from relax_mlir.errors import EmulationError
+from tests.ptx_emulator import races
+from tests.ptx_emulator.races import Races, Touched, between
 
 _BLOCKS, _PADDED = 2, 64
 _THREADS = (0, 1, 40)  # of two warps
@@ -19,10 +19,10 @@ _BYTES, _GRANULE = 64, 4  # of each block's memory, and of a granule
 
 @dataclass(frozen=True)
 class _Access:
-    """What some threads, or nobody, do at once: thread and place of each."""
+    """An access of some threads at once: block, thread and first byte of each."""
 
     is_written: bool
-    is_constant: bool  # of memory that all see: read such that nobody may write it
+    is_constant: bool  # a non-coherent load of global memory
     size_bytes: int
     places: tuple[tuple[int, int, int], ...]  # block, thread, first byte
 
@@ -43,7 +43,7 @@ _steps = st.lists(st.one_of(_accesses(), st.integers(0, _BLOCKS - 1)), max_size=
 
 
 def _has_race(steps: list[_Access | int], *, is_own: bool) -> bool:
-    """Whether two threads touch one granule, one writes, and no barrier is between."""
+    """Whether two threads access a granule, one writes, and no barrier is in between."""
     epochs = [0] * _BLOCKS
     done: list[tuple[int, int, int, int, bool]] = []  # granule, block, thread, epoch
     for step in steps:
@@ -101,7 +101,7 @@ def _is_refused(steps: list[_Access | int], *, is_own: bool) -> bool:
 @pytest.mark.parametrize("is_own", [True, False], ids=["shared", "global"])
 @pytest.mark.parametrize("is_crowded", [False, True])
 @given(steps=_steps)
-def test_races_are_seen_and_nothing_else_is(
+def test_race_detection_is_exact(
     steps: list[_Access | int], *, is_own: bool, is_crowded: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -1,4 +1,4 @@
-"""Kernels next to what NVIDIA's libraries take for the same, when a file runs as a program."""
+"""Library baselines of kernels, in the smoke run of a model file."""
 
 import re
 from pathlib import Path
@@ -7,19 +7,19 @@ import pytest
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.devices import device
-from relax_mlir.runtime.cuda.rivals import Rivals
-from relax_mlir.runtime.cuda.trial import main as try_file
+from relax_mlir.runtime.cuda.library_baselines import LibraryBaselines
+from relax_mlir.runtime.cuda.smoke_run import main as try_file
 from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 from tests.gpu.library_calls import compiled, onnx
 from tests.gpu.stub import Emulation, Stub
 from tests.products import drawn
 
 
 def network() -> IRModule:
-    """A convolution that pads, and a product."""
+    """A padded convolution and a matmul."""
     text = """g (float[2, 4, 6, 6] x, float[8, 4, 3, 3] w, float[288, 10] v)
         => (float[2, 10] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w)
@@ -38,7 +38,7 @@ def file(emulation: Emulation, tmp_path: Path) -> Path:
     return tmp_path / "model.rxm"
 
 
-def test_kernels_tell_what_they_are_of_a_library(
+def test_baselines_of_kernels(
     convolutions: Stub, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert try_file(["trial", str(file), "--calls", "3"]) == 0
@@ -63,18 +63,18 @@ def test_without_the_libraries_the_reason_is_told(
     assert try_file(["trial", str(file), "--calls", "1"]) == 0
 
     shown = capsys.readouterr().out
-    assert "not compared: cuDNN, which models call" in shown
-    assert "not compared: cuBLASLt, which models call" in shown
+    assert "not compared: cuDNN, which the model calls" in shown
+    assert "not compared: cuBLASLt, which the model calls" in shown
     assert " of cuDNN\n" not in shown
 
 
-def test_calls_of_libraries_are_not_compared_with_themselves(
+def test_library_calls_have_no_baseline(
     convolutions: Stub,
 ) -> None:
     model = compiled(network())
-    rivals = Rivals(device(0))
+    rivals = LibraryBaselines(device(0))
 
-    assert {k.rule for k in model.kernels} >= {"Library", "LibraryConvolution"}
+    assert {k.rule for k in model.kernels} >= {"CublasLt", "Cudnn"}
     assert [rivals.of(kernel) for kernel in model.kernels] == [None] * len(
         model.kernels
     )
@@ -94,7 +94,7 @@ def test_elements_of_all_types(element: str, rule: str, convolutions: Stub) -> N
         KernelCall("product", rule, product=(2, 8, 16, 24, element)),
         KernelCall("convolution", rule, convolution=(2, shape, element)),
     )
-    rivals = Rivals(device(0))
+    rivals = LibraryBaselines(device(0))
 
     found = [rivals.of(kernel) for kernel in kernels]
 
@@ -109,21 +109,21 @@ def test_elements_of_all_types(element: str, rule: str, convolutions: Stub) -> N
 
 
 def test_what_a_kernel_convolves_is_in_its_file(file: Path) -> None:
-    """Its pads are a kernel of their own here, so pictures are larger than the model's."""
+    """Padding is a separate kernel here, so images are larger than the model's."""
     pad, convolution, *_ = relax_mlir.load(file).kernels
 
     assert pad.convolution is None
     assert convolution.convolution is not None
-    pictures, shape, element = convolution.convolution
-    assert (pictures, element) == (2, "f32")
+    images, shape, element = convolution.convolution
+    assert (images, element) == (2, "f32")
     assert (shape.channels, shape.filters, shape.groups) == (4, 8, 1)
-    assert (shape.picture, shape.result, shape.pads) == ((8, 8), (6, 6), (0, 0))
+    assert (shape.image, shape.result, shape.pads) == ((8, 8), (6, 6), (0, 0))
     shape.check()
     assert all(k.convolution is None for k in relax_mlir.load(file).kernels[2:])
 
 
 def test_pads_of_a_kernel_are_those_of_what_it_convolves() -> None:
-    """The second layer of two, whose pictures are ours."""
+    """The second of two layers, whose images are intermediate tensors."""
     text = """g (float[2, 4, 6, 6] x, float[8, 4, 3, 3] w, float[8, 8, 3, 3] v)
         => (float[2, 8, 6, 6] y) {
         c = Conv <pads = [1, 1, 1, 1]> (x, w)

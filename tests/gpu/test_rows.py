@@ -1,15 +1,17 @@
-"""Rows that threads share: of any length, and of what vectors cannot read."""
+"""Row reductions: any row length, and unvectorizable operands."""
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, reference, relax, te
-from relax_mlir.emulator import emulate
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
 from relax_mlir.testing import assert_same_numbers
+from relax_mlir.tvm import relax, te
 from tests.gpu.emulated import compiled
 from tests.gpu.library_calls import rules_of
+from tests.ptx_emulator import emulate
 
 _TARGET = "cuda:sm_90"
 
@@ -17,7 +19,7 @@ _TARGET = "cuda:sm_90"
 def program(
     function: Callable[..., te.Tensor], *parameters: tuple[Sequence[int], str]
 ) -> IRModule:
-    """A module of one tensor expression of arguments of such shapes and types."""
+    """A module of one tensor expression, with arguments of the given shapes and types."""
     builder = relax.BlockBuilder()
     arguments = [
         relax.Var(f"p{number}", relax.TensorStructInfo(shape, dtype))
@@ -56,7 +58,7 @@ def test_rows_of_any_length(rows: int, length: int, dtype: str) -> None:
         (64, "RowReduction"),
         (2048, "RowReduction"),
         (20000, "RowReduction"),
-        (35712, "Statements"),
+        (35712, "PerStatement"),
     ],
 )
 def test_rows_that_are_gathered_are_kept_where_they_fit(length: int, rule: str) -> None:
@@ -82,7 +84,7 @@ def test_rows_that_are_gathered_are_kept_where_they_fit(length: int, rule: str) 
     assert rules_of(model) == [rule]
 
 
-def test_a_matrix_that_is_asked_for_may_be_read_again() -> None:
+def test_prefetched_matrices_may_be_read_twice() -> None:
     def function(x: te.Tensor, w: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, 64), "k")
         product = te.compute(

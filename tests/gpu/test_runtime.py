@@ -1,4 +1,4 @@
-"""Models on a GPU: calls, against a stub driver whose kernels the emulator runs."""
+"""Calls of models on a GPU, against the stub driver."""
 
 from collections.abc import Callable
 
@@ -177,7 +177,7 @@ def test_the_function_main_is_the_model(model: CudaExecutable) -> None:
         model["f"]
 
 
-def test_kernels_are_measured(model: CudaExecutable) -> None:
+def test_kernels_are_profiled(model: CudaExecutable) -> None:
     profile = model.profile(*inputs(5), calls=3)
 
     assert [k.name for k in profile.kernels] == ["matmul", "softmax", "softmax"]

@@ -1,22 +1,22 @@
-"""Copies of arrays that lie as they like: right, and in few calls of the driver."""
+"""Strided copies: correctness, and the number of driver calls."""
 
 import numpy as np
 import pytest
 
-from relax_mlir.runtime.cuda.arrays import View, host_view
-from relax_mlir.runtime.cuda.copies import copy_in, copy_out
+from relax_mlir.runtime.cuda.arrays import ArrayView, host_view
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.memory import Memory
+from relax_mlir.runtime.cuda.strided_copy import copy_in, copy_out
 from tests.gpu.stub import Stub
 
 _COPIES = ("cuMemcpy2DAsync_v2", "cuMemcpyDtoDAsync_v2")
 
 
-def on_gpu(array: np.ndarray) -> View:
-    """An array of numpy as one of the device: the stub's memory is the host's."""
+def on_gpu(array: np.ndarray) -> ArrayView:
+    """A numpy array as a device array: the memory of the stub is host memory."""
     strides = tuple(n // array.itemsize for n in array.strides)
     address = array.ctypes.data
-    return View(address, array.dtype.name, array.shape, strides, 0, array)
+    return ArrayView(address, array.dtype.name, array.shape, strides, 0, array)
 
 
 def base(*shape: int) -> np.ndarray:

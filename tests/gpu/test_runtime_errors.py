@@ -1,4 +1,4 @@
-"""What is told when a model does not run on a GPU."""
+"""Error messages of failed calls on a GPU."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import relax_mlir
 from relax_mlir.errors import DeviceError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda import devices as devices_module
 from relax_mlir.runtime.cuda import driver as driver_module
@@ -63,9 +63,9 @@ def test_inputs_that_do_not_fit_are_named_as_on_the_cpu(
 @pytest.mark.parametrize(
     ("function", "nth", "message"),
     [
-        ("cuModuleLoadDataEx", 1, r"PTX [01] is refused"),
+        ("cuModuleLoadDataEx", 1, r"PTX [01] is rejected"),
         ("cuModuleGetFunction", 2, r"kernel `softmax` \(`k_\w+_0`\)"),
-        ("cuStreamCreate", 1, "it cannot be prepared"),
+        ("cuStreamCreate", 1, "a stream cannot be created"),
         ("cuMemcpyHtoDAsync_v2", 1, "an input cannot be copied"),
         ("cuMemcpyDtoHAsync_v2", 1, "an output cannot be copied"),
         ("cuLaunchKernelEx", 2, r"kernel `softmax` .*blocks of .*threads, "),
@@ -103,7 +103,7 @@ def test_the_first_error_of_loading_is_told(
     stub.fail("cuModuleLoadDataEx", 719)
     stub.fail(then, 1)
 
-    with pytest.raises(DeviceError, match=r"PTX \d is refused"):
+    with pytest.raises(DeviceError, match=r"PTX \d is rejected"):
         model(*inputs(3))
 
 
@@ -138,7 +138,7 @@ def test_no_driver_is_a_clear_error(
 
 
 def test_no_gpu_is_a_clear_error(compiled_example: CudaExecutable, stub: Stub) -> None:
-    with pytest.raises(DeviceError, match=r"GPU 3 is not there: this machine has 1"):
+    with pytest.raises(DeviceError, match=r"GPU 3 does not exist: this machine has 1"):
         CudaExecutable(compiled_example.contents).on(3)(*inputs(3))
 
 

@@ -1,4 +1,4 @@
-"""Arrays on a GPU that other libraries take, and give."""
+"""Zero-copy exchange of GPU arrays with other libraries."""
 
 import sys
 from typing import Any
@@ -9,14 +9,14 @@ import pytest
 import tvm_ffi
 
 from relax_mlir.runtime.cuda import dlpack
-from relax_mlir.runtime.cuda.arrays import DeviceArray, View, device_view, meet
+from relax_mlir.runtime.cuda.arrays import ArrayView, DeviceArray, device_view, overlap
 from relax_mlir.runtime.cuda.devices import device
 from tests.gpu.example import Dlpack, Interface, on_gpu
 from tests.gpu.stub import Stub
 
 
 class Old:
-    """An array that says nothing of who may take it."""
+    """An array with old DLPack: ``__dlpack__`` ignores its options."""
 
     def __init__(self, array: DeviceArray) -> None:
         self._array = array
@@ -29,7 +29,7 @@ class Old:
 
 
 class Given:
-    """Somebody who has a capsule already."""
+    """An object that returns an existing capsule."""
 
     def __init__(self, capsule: object) -> None:
         self._capsule = capsule
@@ -88,7 +88,7 @@ def test_a_capsule_that_is_used_gives_back_its_memory(stub: Stub) -> None:
 def test_an_array_on_the_gpu_is_none_on_the_host(stub: Stub) -> None:
     (array,) = on_gpu(np.zeros(4, np.float32))
 
-    with pytest.raises(BufferError, match=r"none on the host\. Hint: `array\.numpy"):
+    with pytest.raises(BufferError, match=r"not in host memory\. Hint: `array\.numpy"):
         array.__dlpack__(max_version=(1, 0), dl_device=None, copy=None)
     with pytest.raises((BufferError, RuntimeError)):  # numpy 1 asks as others do
         np.from_dlpack(array)
@@ -142,7 +142,7 @@ def test_arrays_of_all_shapes_cross_dlpack(shape: tuple[int, ...], stub: Stub) -
 def test_elements_of_less_than_a_byte_are_not_exported(dtype: type, stub: Stub) -> None:
     (array,) = on_gpu(np.zeros(4, dtype))
 
-    with pytest.raises(BufferError, match=r"element type `u?int[24]` has no number"):
+    with pytest.raises(BufferError, match=r"element type `u?int[24]` is not in DLPack"):
         array.__dlpack__()
 
 
@@ -166,7 +166,7 @@ def test_elements_that_are_no_whole_bytes_are_refused(
     capsule = array.__dlpack__()
     setattr(dlpack._managed(capsule).contents.tensor, field, value)
 
-    with pytest.raises(TypeError, match="expected elements of whole bytes"):
+    with pytest.raises(TypeError, match="expected scalar elements of whole bytes"):
         device_view(Given(capsule), device(0), 0)
 
     del array, capsule
@@ -193,7 +193,7 @@ def test_an_export_that_needs_a_copy_is_refused(
 ) -> None:
     (array,) = on_gpu(np.zeros(4, np.float32))
 
-    with pytest.raises(BufferError, match="exported where it is"):
+    with pytest.raises(BufferError, match="exported in place"):
         array.__dlpack__(**asked)
 
 
@@ -201,7 +201,7 @@ def test_an_export_that_needs_a_copy_is_refused(
 def test_streams_that_no_library_numbers_are_refused(stream: int, stub: Stub) -> None:
     (array,) = on_gpu(np.zeros(4, np.float32))
 
-    if stream != -1:  # which DLPack has for: nobody has to wait
+    if stream != -1:  # in DLPack: no synchronization
         with pytest.raises(ValueError, match=f"expected 1, .* got {stream}"):
             array.__dlpack__(stream=stream)
     with pytest.raises(ValueError, match=f"expected 1, .* got {stream}"):
@@ -213,14 +213,15 @@ def test_whether_arrays_meet_is_told_in_bounded_time() -> None:
     rng = np.random.default_rng(0)
     strides = tuple(int(n) for n in rng.integers(1 << 40, 1 << 44, 30))
     a, b = (
-        View(at, "int8", (2,) * len(strides), strides, 0, None) for at in (1 << 10, 9)
+        ArrayView(at, "int8", (2,) * len(strides), strides, 0, None)
+        for at in (1 << 10, 9)
     )
 
-    assert meet(a, b)  # as far as can be told
+    assert overlap(a, b)  # conservatively
 
 
 def test_arrays_that_lie_between_each_other_do_not_meet() -> None:
-    even, odd = (View(at, "int8", (8,), (2,), 0, None) for at in (32, 33))
+    even, odd = (ArrayView(at, "int8", (8,), (2,), 0, None) for at in (32, 33))
 
-    assert not meet(even, odd)
-    assert meet(even, View(33, "int8", (8,), (1,), 0, None))
+    assert not overlap(even, odd)
+    assert overlap(even, ArrayView(33, "int8", (8,), (1,), 0, None))

@@ -1,4 +1,4 @@
-"""Files of models for GPUs: what they hold, and that they run by themselves."""
+"""Model files for GPUs: contents, and the bundled runtime."""
 
 import importlib
 import json
@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import compiler
+from relax_mlir.compiler import driver as compiler
+from relax_mlir.compiler.kernel_modules import CompilationUnit, CompiledUnit
 from relax_mlir.errors import ModelError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda import archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.trial import main as try_file
+from relax_mlir.runtime.cuda.smoke_run import main as try_file
 from relax_mlir.tools.cli import main
-from relax_mlir.units import CompiledUnit, Unit
 from tests.frontends.differential import parse
 from tests.gpu.example import run_where_little_is
 from tests.gpu.stub import TARGET, Emulation, Stub
@@ -52,7 +52,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def file(source: Path) -> Path:
-    """What `relax-mlir compile --check` writes."""
+    """A file written by `relax-mlir compile --check`."""
     path = source.with_name("model.rxm")
     command = ["compile", str(source), "--target", TARGET, "--check", "-o", str(path)]
     assert main([*command, "--no-cache"]) == 0
@@ -61,7 +61,7 @@ def file(source: Path) -> Path:
 
 @pytest.fixture
 def known(file: Path, emulation: Emulation) -> Emulation:
-    """The emulator, which knows the file's kernels."""
+    """The emulator with the file's kernels."""
     return emulation
 
 
@@ -132,7 +132,7 @@ def test_it_compiles_and_saves_but_does_not_run_without_a_driver(file: Path) -> 
 def run(
     file: Path, *arguments: str, libraries: Path | None, python: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`python file`, with folders of libraries and of Python modules."""
+    """Runs `python file` with folders of libraries and of Python modules."""
     places = {"LD_LIBRARY_PATH": libraries, "PYTHONPATH": python}
     environment = {k: v for k, v in os.environ.items() if k not in places}
     environment |= {name: str(path) for name, path in places.items() if path}
@@ -156,7 +156,7 @@ def test_a_file_runs_with_python_and_numpy_alone(
     assert "GPU 0: Stub 0, sm_90, 1 GB, driver of CUDA 13.0" in done.stdout
     assert "random inputs, seed 0, n = 5" in done.stdout
     assert "ok    y0: differs from a second call by 0 of its scale" in done.stdout
-    assert re.search(r"a call, kernels as a graph: \d+\.\d us", done.stdout)
+    assert re.search(r"a call, CUDA graph: \d+\.\d us", done.stdout)
     assert re.search(r"a captured call: \d+\.\d us", done.stdout)
 
 
@@ -184,7 +184,7 @@ def test_right_values_end_with_0(
 
 
 class FakeTorch(ModuleType):
-    """As much of PyTorch as a comparison of products needs."""
+    """A stand-in for PyTorch for the comparison of matmuls."""
 
     __version__ = "0.0"
     float32 = "float32"
@@ -223,7 +223,7 @@ class FakeTorch(ModuleType):
         return self.Matrix(*shape)
 
 
-def test_products_are_compared_with_pytorch(
+def test_matmuls_are_compared_with_pytorch(
     emulation: Emulation,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -246,10 +246,10 @@ def test_products_are_compared_with_pytorch(
 
     monkeypatch.setitem(sys.modules, "torch", FakeTorch(has_gpu=False))
     assert try_file(["trial", str(file), "--calls", "1"]) == 0
-    assert "PyTorch 0.0 has no GPU to compare products with" in capsys.readouterr().out
+    assert "PyTorch 0.0 has no GPU to compare matmuls with" in capsys.readouterr().out
     monkeypatch.setitem(sys.modules, "torch", None)
     assert try_file(["trial", str(file), "--calls", "1"]) == 0
-    assert "no PyTorch to compare products with" in capsys.readouterr().out
+    assert "no PyTorch to compare matmuls with" in capsys.readouterr().out
 
 
 def test_inputs_of_a_users_sizes_are_not_compared_with_the_cpu(
@@ -290,7 +290,7 @@ def test_sources_that_are_not_there_are_named(
     monkeypatch.setattr(archive, "_SOURCES", ("relax_mlir.nowhere",))
 
     with pytest.raises(
-        ModelError, match=r"`relax_mlir\.nowhere`: its source is not there"
+        ModelError, match=r"`relax_mlir\.nowhere`: its source is missing"
     ):
         relax_mlir.load(file).save(tmp_path / "model.rxm")
     assert not (tmp_path / "model.rxm").exists()
@@ -308,7 +308,7 @@ def test_compile_tells_the_target(
 
     assert status == 0
     assert "for cuda:sm_90a" in capsys.readouterr().out
-    assert relax_mlir.load(out).contents.check is None  # nobody has asked for one
+    assert relax_mlir.load(out).contents.check is None  # not requested
 
 
 def test_check_is_for_gpus(
@@ -372,7 +372,9 @@ def test_kernels_are_compiled_once(
     made: list[str] = []
     compile_unit = compiler._compile_unit
 
-    def counted(unit: Unit, *rest: Any) -> CompiledUnit:  # Any: what it takes
+    def counted(
+        unit: CompilationUnit, *rest: Any
+    ) -> CompiledUnit:  # Any: what it takes
         made.append(unit.symbol)
         return compile_unit(unit, *rest)
 

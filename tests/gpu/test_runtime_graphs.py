@@ -1,4 +1,4 @@
-"""Calls with arrays at the same addresses become one launch of a graph."""
+"""CUDA graph capture of calls with repeated addresses."""
 
 import gc
 from typing import Any
@@ -115,7 +115,7 @@ def test_a_captured_call_by_names_makes_its_outputs(model: CudaExecutable) -> No
 
 
 def test_captured_and_other_calls_share_memory(model: CudaExecutable) -> None:
-    """Intermediate results go elsewhere, and are given back, and the call follows them."""
+    """The arena moves and is freed; the captured call is updated."""
     (x, w), (other, _) = inputs(6), inputs(7)
     arrays = on_gpu(x, w)
     step = model.captured(*arrays)
@@ -174,12 +174,11 @@ def test_a_captured_call_gives_all_back(
 def test_what_cannot_be_captured_is_refused(model: CudaExecutable, stub: Stub) -> None:
     (x, w), (given, weights, square) = inputs(8), on_gpu(*inputs(8), inputs(8)[0])
     with pytest.raises(
-        ValueError, match=r"expected arrays on the GPU .*, got one on the host"
+        ValueError,
+        match=r"expected C-contiguous arrays on the GPU, .*, got one on the host",
     ):
         model.captured(x, weights)
-    with pytest.raises(
-        ValueError, match="from a multiple of 16 bytes on, got one of shape"
-    ):
+    with pytest.raises(ValueError, match="aligned to 16 bytes, got one of shape"):
         model.captured(shifted(x), weights)
     with pytest.raises(ValueError, match="an input shares memory with an output"):
         model.captured(square, weights, out=[square])
@@ -198,7 +197,7 @@ def test_what_cannot_be_captured_is_refused(model: CudaExecutable, stub: Stub) -
 def test_captured_and_host_calls_of_the_same_sizes(
     model: CudaExecutable, stub: Stub
 ) -> None:
-    """What stands for arrays of the host is taken anew when it has been given back."""
+    """Staging buffers of host arrays are reallocated after they were freed."""
     x, w = inputs(6)
     model(x, w)
     step = model.captured(*on_gpu(x, w))

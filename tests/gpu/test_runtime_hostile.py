@@ -1,4 +1,4 @@
-"""Files that no compiler has made: refused with a clear error, and nothing is started."""
+"""Forged model files: clear errors, and no launch."""
 
 import copy
 import json
@@ -81,41 +81,49 @@ def with_map(**changed: object) -> Contents:
 
 
 _REFUSED = {
-    "step 0: program 3: there are 1": contents((program(),), replace(_CALL, program=3)),
-    "step 0: program -1: there": contents((program(),), replace(_CALL, program=-1)),
-    "step 0: kernel 1: there are 1": contents((program(),), replace(_CALL, kernel=1)),
+    "step 0: program 3: out of range, there are 1": contents(
+        (program(),), replace(_CALL, program=3)
+    ),
+    "step 0: program -1: out": contents((program(),), replace(_CALL, program=-1)),
+    "step 0: kernel 1: out of range, there are 1": contents(
+        (program(),), replace(_CALL, kernel=1)
+    ),
     "step 0: expected 1 sizes, got 0": contents((program(),), replace(_CALL, sizes=())),
     "`n / 2`": contents((program(),), replace(_CALL, sizes=("n / 2",))),
     "`m`: unknown size `m`": contents((program(),), replace(_CALL, sizes=("m",))),
-    "step 0: argument 1: there are 1": contents(
+    "step 0: argument 1: out of range, there are 1": contents(
         (program(),), replace(_CALL, pointers=(_X,))
     ),
     "got 'weights'": contents((), Copy(Pointer("weights", 0), _Y, 4)),
-    "constant 1: there are 1": contents((), Copy(Pointer("constant", 1), _Y, 4)),
-    "input True: there are 1": contents((), Copy(Pointer("input", True), _Y, 4)),
-    "expected a text, got 1.5": contents((), Copy(_X, _Y, 1.5)),
+    "constant 1: out of range, there are 1": contents(
+        (), Copy(Pointer("constant", 1), _Y, 4)
+    ),
+    "input True: out of range, there are 1": contents(
+        (), Copy(Pointer("input", True), _Y, 4)
+    ),
+    "expected a string, got 1.5": contents((), Copy(_X, _Y, 1.5)),
     "4611686018427387904 is too large": contents((), Copy(_X, _Y, 1 << 62)),
-    "'k_0;' is no name of a kernel": contents((program(kernel="k_0;"),), _CALL),
-    "expected three numbers of blocks": contents((program(grid=(1, 1)),), _CALL),
-    "scratch 0: there are 0": contents(
+    "'k_0;' is not a kernel name": contents((program(kernel="k_0;"),), _CALL),
+    "expected 3-D grid and block sizes": contents((program(grid=(1, 1)),), _CALL),
+    "scratch 0: out of range, there are 0": contents(
         (program(arguments=(Pointer("scratch", 0),)),), _CALL
     ),
     "unknown element type `float31`": contents(
         (), replace(_HOST, arrays=(HostArray(_Y, "float31", (1,)),))
     ),
-    "expected a text, got None": contents((), replace(_HOST, function=None)),
-    "kernel `k_0` reads arguments of [8, 128] bytes, gets [8]": contents(
+    "expected a string, got None": contents((), replace(_HOST, function=None)),
+    "kernel `k_0` has parameters of [8, 128] bytes, got arguments of [8]": contents(
         (program(arguments=(Pointer("argument", 1),)),), _CALL
     ),
-    "reads arguments of [8, 128] bytes, gets [8, 8]": contents(
+    "has parameters of [8, 128] bytes, got arguments of [8, 8]": contents(
         (program(arguments=(Pointer("argument", 1), "s")),), _CALL
     ),
     "program 0: kernel `k_0` waits: 1": contents((program(waits=1),), _CALL),
     "program 0: kernel `k_0` does not wait": contents((program(waits=True),), _CALL),
-    "program 0: there is no kernel `k_1`": contents((program(kernel="k_1"),), _CALL),
-    "code for 'sm_x'": replace(_WHOLE, chip="sm_x"),
-    "1 programs, code of 2": replace(_WHOLE, ptx=(_PTX, _PTX)),
-    "unknown elements: `FLOAT8`": with_map(element="FLOAT8"),
+    "program 0: kernel `k_1` does not exist": contents((program(kernel="k_1"),), _CALL),
+    "unknown chip 'sm_x'": replace(_WHOLE, chip="sm_x"),
+    "1 programs, but PTX of 2": replace(_WHOLE, ptx=(_PTX, _PTX)),
+    "unknown kind: `FLOAT8`": with_map(element="FLOAT8"),
     "swizzle `16B`": with_map(swizzle="16B"),
     "a descriptor of 2 sizes, 0 strides": with_map(strides_bytes=()),
     "a descriptor of 6 sizes": with_map(
@@ -161,7 +169,7 @@ def test_nothing_is_done_outside_of_the_memory_of_a_call(
 ) -> None:
     model = CudaExecutable(_OUTSIDE[problem])
 
-    with pytest.raises(ModelError, match="its plan leaves its memory") as caught:
+    with pytest.raises(ModelError, match="its plan is out of bounds") as caught:
         model(np.zeros((1, 8), np.float32))
 
     assert problem in str(caught.value)
@@ -179,7 +187,7 @@ _JUNK = (None, -1, 1 << 70, 1.5, "n", "x(", "", [], {}, True, [["pointer", "inpu
 
 
 def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The keys to every place in JSON where something stands."""
+    """The key paths of all values in a JSON document."""
     yield path
     if isinstance(part, dict | list):
         for key in part if isinstance(part, dict) else range(len(part)):
@@ -187,7 +195,7 @@ def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def with_junk(whole: Any, path: tuple[Any, ...], junk: Any) -> Any:
-    """JSON with something else in a place."""
+    """A JSON document with one value replaced."""
     changed = copy.deepcopy(whole)
     holder = changed
     for key in path[:-1]:
@@ -229,7 +237,7 @@ def _inputs() -> list[DeviceArray]:
 
 
 def outcome(call: Callable[[], object]) -> str:
-    """What happens; errors that are not documented go through."""
+    """The outcome of a call; undocumented errors propagate."""
     try:
         call()
     except (RelaxError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""What calls of a model on a GPU share, and what they give back."""
+"""GPU memory of a model: sharing between calls, and reclamation."""
 
 import gc
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,13 @@ import pytest
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.runtime.cuda.devices import Event, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.memory import Memory, Pool, Scratch, rounded, sweep
+from relax_mlir.runtime.cuda.memory import (
+    Memory,
+    MemoryPool,
+    ScratchBuffer,
+    release_completed,
+    rounded_size,
+)
 from relax_mlir.runtime.cuda.plan import Plan
 from tests.gpu.example import expected, inputs, on_gpu
 from tests.gpu.stub import Emulation, Stub
@@ -69,20 +75,20 @@ def test_sizes_that_grow_slowly_take_no_memory_each_time(
 
 def test_scratch_memory_is_about_as_large_as_it_has_to_be(stub: Stub) -> None:
     gpu = device(0)
-    scratch = Scratch(gpu, "tests")
+    scratch = ScratchBuffer(gpu, "tests")
     sizes: list[int] = []
     for size_bytes in (1000, 900, 1001, 100_000, 60_000, 50_000, 40_000, 0):
         with gpu.current():
             scratch.fit(size_bytes, None)
         sizes.append(stub.used_bytes)
 
-    # The first time as asked for, then somewhat more; less when half of it would do.
+    # Exact at first, then with slack; shrinks when half of it suffices.
     assert sizes == [1000, 1000, 1024, 106_496, 106_496, 106_496, 40_960, 0]
 
 
 def test_scratch_memory_is_given_back_when_calls_are_done(stub: Stub) -> None:
     gpu = device(0)
-    scratch = Scratch(gpu, "tests")
+    scratch = ScratchBuffer(gpu, "tests")
     stub.free_at_once()
     stream, ones = gpu.make("cuStreamCreate", "test"), np.ones(1, np.float32)
     with gpu.current():
@@ -92,7 +98,7 @@ def test_scratch_memory_is_given_back_when_calls_are_done(stub: Stub) -> None:
         scratch.fit(4000, Event(gpu, stream))
         before = stub.used_bytes
         stub.run(stream)
-        sweep(gpu)
+        release_completed(gpu)
 
     assert (before, stub.used_bytes) == (4 + 4096, 4096)
     assert stub.strays == 0
@@ -112,7 +118,7 @@ def test_scratch_memory_is_given_back_when_calls_are_done(stub: Stub) -> None:
 def test_sizes_are_rounded_by_an_eighth(
     size_bytes: int, most: int | None, found: int
 ) -> None:
-    assert rounded(size_bytes, most) == found
+    assert rounded_size(size_bytes, most) == found
 
 
 def test_a_model_that_is_dropped_gives_back_all(
@@ -178,7 +184,7 @@ def test_idle_memory_of_other_models_goes_before_memory_is_out(
 def test_idle_memory_is_bounded(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relax_mlir.runtime.cuda.memory._KEPT", 16)
     gpu = device(0)
-    pool = Pool(limit_bytes=1000)
+    pool = MemoryPool(limit_bytes=1000)
 
     for _ in range(20):
         pool.give(Memory(gpu, 10), ())
@@ -299,7 +305,7 @@ def test_a_model_that_cannot_be_loaded_gives_back_all(
 
 def test_memory_is_given_back_while_its_pool_is_in_use(stub: Stub) -> None:
     gpu = device(0)
-    pool = Pool(limit_bytes=1000)
+    pool = MemoryPool(limit_bytes=1000)
 
     with pool._lock:  # as it is when garbage is collected inside of it
         pool.give(Memory(gpu, 10), ())

@@ -1,4 +1,4 @@
-"""What models may have: weights, programs of several kernels, copies, functions on the host."""
+"""Models with weights, multi-kernel programs, copies, and host functions."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import pytest
 import relax_mlir
 from models import bert, gpt2, lstm, unet
 from relax_mlir.errors import CompileError, DeviceError, UnsupportedError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime import elements
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
@@ -27,7 +27,7 @@ Compile = Callable[[IRModule], CudaExecutable]
 
 @pytest.fixture
 def compiled(emulation: Emulation) -> Compile:
-    """Compile a module; the emulator knows its kernels then."""
+    """Compiles a module and registers its kernels with the emulator."""
 
     def make(module: IRModule) -> CudaExecutable:
         made = relax_mlir.compile(module, target=TARGET, cache=False)
@@ -191,7 +191,7 @@ def test_a_function_on_the_host_does_not_call_its_own_model(compiled: Compile) -
         if not told:
             for call in (made, made.profile):
                 with pytest.raises(
-                    DeviceError, match=r"calls it again.*`model\.on\(0\)`"
+                    DeviceError, match=r"reentrant call.*`model\.on\(0\)`"
                 ) as error:
                     call(x)
                 told.append(str(error.value))
@@ -268,7 +268,7 @@ def test_an_array_of_bfloat16_needs_dlpack(stub: Stub) -> None:
 
 def test_passes_are_not_verified_by_runs_on_gpus() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"`verify`: expected a target that runs"
+        UnsupportedError, match=r"`verify`: expected a target that this machine"
     ):
         relax_mlir.compile(from_onnx(_LAYERS), target=TARGET, verify="each-pass")
 
@@ -314,12 +314,12 @@ def test_a_cache_grows_from_call_to_call(compiled: Compile, stub: Stub) -> None:
 
     # Kernels that do not depend on the length, and one that joins both caches of a layer.
     rules = [kernel.rule for kernel in on_gpu.kernels]
-    assert rules.count("Parts") == 2
+    assert rules.count("MultiOutput") == 2
     assert "Fallback" not in rules
     assert stub.count("cuGraphLaunch") == 0  # no two calls are alike
 
 
-def test_a_program_of_nothing_has_no_kernels(compiled: Compile, stub: Stub) -> None:
+def test_empty_programs_have_no_kernels(compiled: Compile, stub: Stub) -> None:
     text = "g (float[0, 8] x) => (float[0, 8] y) { y = Softmax (x) }"
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17]> {text}')
 

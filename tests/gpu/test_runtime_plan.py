@@ -1,4 +1,4 @@
-"""Plans written by hand: what kernels get, and what no rule uses yet."""
+"""Hand-written launch plans: kernel arguments, and features that no rule uses yet."""
 
 import ctypes
 import json
@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from relax_mlir.emulator.descriptors import Descriptor
 from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import (
+    BoundLaunch,
     Call,
     Copy,
     HostArray,
@@ -21,13 +21,13 @@ from relax_mlir.runtime.cuda.plan import (
     Plan,
     Pointer,
     Program,
-    Started,
     TensorMap,
     evaluate,
 )
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.profile import KernelCall
 from tests.gpu.stub import DriverLaunch, Stub
+from tests.ptx_emulator.descriptors import Descriptor
 
 # Only what the stub reads: names, the sizes of parameters, and static shared memory.
 _PTX = b"""
@@ -161,7 +161,9 @@ def test_a_tensor_that_cannot_be_described_is_told(
     made = TensorMaps(device(0).driver)
     address = 0x1000 + tensor.pointer.offset_bytes
 
-    with pytest.raises(DeviceError, match=f"no descriptor for .*: expected {problem}"):
+    with pytest.raises(
+        DeviceError, match=f"unsupported descriptor of .*: expected {problem}"
+    ):
         made.at(tensor, address)
 
     assert stub.count("cuTensorMapEncodeTiled") == 0  # the driver only says: invalid
@@ -235,7 +237,7 @@ def test_a_descriptor_follows_sizes(stub: Stub) -> None:
 
 
 def test_much_shared_memory_is_asked_for_once(stub: Stub) -> None:
-    """Where a block has more than 48 KiB, with the static memory of its kernel."""
+    """Opt-in for blocks with more than 48 KiB, static shared memory included."""
     made = model(launch())
 
     for rows, asked in ((47, 0), (48, 1), (49, 2), (60, 3), (50, 3)):
@@ -248,7 +250,7 @@ def test_too_much_shared_memory_is_refused(stub: Stub) -> None:
     with pytest.raises(
         DeviceError,
         match=r"kernel `scaled` \(`k_0`\), 75x1x1 blocks of 128x1x1 threads, 307200 bytes "
-        r"of shared memory: with 16 bytes of its own 307216; a block of GPU 0 may have 232448",
+        r"of shared memory: with 16 static bytes 307216; GPU 0 allows 232448",
     ):
         model(launch())(np.zeros((300, 8), np.float32))
 
@@ -282,7 +284,7 @@ def test_plans_are_json() -> None:
 
     assert read == plan
     assert read.calls_host
-    with pytest.raises(ValueError, match="unknown step `jump` of a plan"):
+    with pytest.raises(ValueError, match="unknown step `jump` of a launch plan"):
         Plan.from_fields({"programs": [], "steps": [["jump"]]})
 
 
@@ -297,8 +299,8 @@ def test_programs_use_one_workspace_in_turn() -> None:
 
     assert known.workspace_bytes == 1024
     (started,), nothing = known.steps
-    assert (known.open, nothing) == ((0, 1), ())
-    assert isinstance(started, Started)
+    assert (known.dynamic, nothing) == ((0, 1), ())
+    assert isinstance(started, BoundLaunch)
     assert isinstance(started.launch, Launch)
     assert started.launch.arguments == (Pointer("workspace", 0, 256 + 1600),)
 

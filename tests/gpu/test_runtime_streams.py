@@ -1,4 +1,4 @@
-"""Who waits for whom: work of the stub is done as late as it may be, in any order."""
+"""Stream ordering, on a stub that executes work as late as possible, in any order."""
 
 import ctypes
 import gc
@@ -34,11 +34,11 @@ def check(y: np.ndarray, x: np.ndarray, w: np.ndarray) -> None:
 
 @pytest.fixture
 def other(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecutable:
-    """The same model as `model`, with memory of its own."""
+    """A second instance of `model`, with its own memory."""
     return CudaExecutable(compiled_example.contents)
 
 
-# who writes what a call reads
+# writers of inputs
 
 
 def test_an_interfaces_stream_is_waited_for(model: CudaExecutable, stub: Stub) -> None:
@@ -331,14 +331,14 @@ def test_borrowed_inputs_live_until_calls_are_done(
 
 
 def held(address: int) -> bool:
-    """Whether anybody has the memory at an address."""
-    return address in device(0).taken
+    """Whether the memory at an address is allocated."""
+    return address in device(0).allocations
 
 
 def test_not_more_than_some_calls_hold_what_they_borrow(
     model: CudaExecutable, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relax_mlir.runtime.cuda.session._MOST_BORROWED", 3)
+    monkeypatch.setattr("relax_mlir.runtime.cuda.session._MAX_PENDING_CALLS", 3)
     x, w = inputs(4)
     given, weights = on_gpu(x, w)
 
@@ -402,7 +402,7 @@ def test_arrays_are_dropped_behind_calls(
     assert all(map(held, addresses))
     assert waits_of_the_host(stub) == waits
     stub.run_all()
-    assert on_gpu(np.zeros(1, np.float32))  # who asks for memory finds what is left
+    assert on_gpu(np.zeros(1, np.float32))  # an allocation collects leftovers
     assert not any(map(held, addresses))
     assert stub.strays == 0
 

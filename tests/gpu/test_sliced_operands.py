@@ -1,4 +1,4 @@
-"""Rules for GPUs take extents from the program, not from the sizes of buffers; see the test for CPUs."""
+"""GPU rules take extents from the program, not from buffer shapes; see the CPU test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from relax_mlir import IRModule
-from relax_mlir.emulator import emulate
-from relax_mlir.tir import PrimFunc
+from relax_mlir.tvm.tir import PrimFunc
 from tests.gpu.emulated import compiled
 from tests.programs import called
+from tests.ptx_emulator import emulate
 from tests.schedule import bound_programs
 from tests.slices import at_point, at_points, check_slice, slices_of
 from tests.test_sliced_operands import (
@@ -30,10 +30,10 @@ _OFFSETS = ((0, 8), (8, 8), (3, 5))
 
 @dataclass(frozen=True)
 class BoundProgram(Network):
-    """A tensor program whose loops are bound to threads.
+    """A PrimFunc whose loops are bound to thread axes.
 
     Attributes:
-        program: it; its last buffer is the result.
+        program: the PrimFunc; its last buffer is the result.
     """
 
     program: PrimFunc | None = None
@@ -44,13 +44,13 @@ class BoundProgram(Network):
 
 
 def bound(program: PrimFunc, *inputs: tuple[int, ...]) -> Network:
-    return BoundProgram("Bound", "", inputs, program=program)
+    return BoundProgram("ThreadBound", "", inputs, program=program)
 
 
 _OWN = {
     "bound loops": bound(bound_programs.tiled, (37, 21), (21, 19)),
     "bound sums": bound(bound_programs.row_sums, (5, 77)),
-    "statements": unary("Statements", "Softmax<axis = 0>(x)", (20, 24), "20,24"),
+    "statements": unary("PerStatement", "Softmax<axis = 0>(x)", (20, 24), "20,24"),
     "wgmma": transposed_matmul("GemmWgmma", 64, 72, 64, "float16"),
     "wgmma of columns": matmul("GemmWgmma", 64, 72, 64, kind="float16"),
     "mma": transposed_matmul("GemmMmaSync", 20, 40, 24, "float16"),
@@ -64,11 +64,11 @@ _OWN = {
     ),
     "rows": unary("RowReduction", "Softmax(x)", (5, 70), "5,70"),
     "columns": unary(
-        "ColReduction", "ReduceMax<axes = [0], keepdims = 0>(x)", (40, 24), "24"
+        "ColumnReduction", "ReduceMax<axes = [0], keepdims = 0>(x)", (40, 24), "24"
     ),
     "transpose": unary("Transpose", "Transpose(x)", (40, 36), "36,40"),
-    "library matmul": transposed_matmul("Library", 20, 24, 32),
-    "library convolution": convolution("LibraryConvolution", 9, 8, 16, 3, 1),
+    "library matmul": transposed_matmul("CublasLt", 20, 24, 32),
+    "library convolution": convolution("Cudnn", 9, 8, 16, 3, 1),
 }
 _SHARED = ("layer norm", "concatenation", "depthwise", "sum")
 _NETWORKS = {**_OWN, **{name: NETWORKS[name] for name in _SHARED}}
@@ -91,7 +91,7 @@ def tolerance_of(network: Network) -> float:
 @pytest.mark.parametrize(("name", "point"), at_points(_NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:
     network = _NETWORKS[name]
-    library = "always" if network.rule.startswith("Library") else "never"
+    library = "always" if network.rule in ("CublasLt", "Cudnn") else "never"
     arrays, on_gpu = network.arrays(), partial(run, library)
     expected, whole = on_gpu(network.module(), arrays)
     made, rest = at_point(network.module(), _TARGET, point, library=library)
@@ -105,7 +105,7 @@ def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) ->
 
 @pytest.mark.parametrize("name", ["wgmma of columns", "f16 attention"])
 def test_slices_that_do_not_begin_at_multiples_of_16_bytes(name: str) -> None:
-    """The tensor memory accelerator cannot read them; the emulator refuses such boxes."""
+    """TMA cannot read them; the emulator rejects such boxes."""
     network = _OWN[name]
     arrays, on_gpu = network.arrays(), partial(run, "never")
     expected, _ = on_gpu(network.module(), arrays)

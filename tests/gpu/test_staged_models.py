@@ -1,4 +1,4 @@
-"""Models parts of which are compiled, or decided, when they run, on GPUs."""
+"""Models with JIT-compiled subgraphs and data-dependent nodes, on GPUs."""
 
 import gc
 from pathlib import Path
@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import compile, load, relax
+from relax_mlir import compile, load, tvm
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.vm import StagedModel
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
-from relax_mlir.runtime.cuda.memory import sweep
+from relax_mlir.runtime.cuda.memory import release_completed
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.vm import JITModel
 from tests.frontends.differential import parse
 from tests.gpu.example import Dlpack, Interface, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 
-# What is kept is known when it is there; so is the axis of the sum.
+# Data-dependent sizes (NonZero), and a reduction axis known at run time.
 _TEXT = """g (float[n, 4] x, int64[k] axes) => (float[a, 4] y, float[b, c] z) {
     t = ReduceSum <keepdims = 0> (x, axes)
     zero = Constant <value = float {0.0}> ()
@@ -28,14 +28,14 @@ _TEXT = """g (float[n, 4] x, int64[k] axes) => (float[a, 4] y, float[b, c] z) {
     z = ReduceMax <keepdims = 1> (y, axes) }"""
 
 
-def made(text: str, **options: Any) -> StagedModel:  # Any: those of compile
+def made(text: str, **options: Any) -> JITModel:  # Any: those of compile
     model = compile(parse(text, opset=18), target=TARGET, cache=False, **options)
-    assert isinstance(model, StagedModel)
+    assert isinstance(model, JITModel)
     return model
 
 
 @pytest.fixture
-def model(emulation: Emulation) -> StagedModel:
+def model(emulation: Emulation) -> JITModel:
     return made(_TEXT)
 
 
@@ -58,7 +58,7 @@ def check(found: np.ndarray, right: np.ndarray) -> None:
     np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
 
 
-def test_arrays_of_the_host_go_in_and_come_out(model: StagedModel, stub: Stub) -> None:
+def test_arrays_of_the_host_go_in_and_come_out(model: JITModel, stub: Stub) -> None:
     for rows in (9, 10, 12, 9):  # the third is for all that follow
         x = drawn(rows)
 
@@ -73,7 +73,7 @@ def test_arrays_of_the_host_go_in_and_come_out(model: StagedModel, stub: Stub) -
     assert len(set(stub.launched)) == kernels
 
 
-def test_arrays_of_the_gpu_stay_there(model: StagedModel) -> None:
+def test_arrays_of_the_gpu_stay_there(model: JITModel) -> None:
     x = drawn(9)
     given = DeviceArray.of(x, device(0))
 
@@ -85,7 +85,7 @@ def test_arrays_of_the_gpu_stay_there(model: StagedModel) -> None:
         check(result.numpy(), right)
 
 
-def test_arrays_with_the_array_interface(model: StagedModel) -> None:
+def test_arrays_with_the_array_interface(model: JITModel) -> None:
     x = drawn(9)
     right = expected(x)
     y, z = (DeviceArray.of(np.zeros_like(array), device(0)) for array in right)
@@ -100,7 +100,7 @@ def test_arrays_with_the_array_interface(model: StagedModel) -> None:
     check(z.numpy(), right[1])
 
 
-def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
+def test_results_go_to_arrays_of_the_caller(model: JITModel) -> None:
     x = drawn(9)
     right = expected(x)
     y = DeviceArray.of(np.zeros_like(right[0]), device(0))
@@ -116,7 +116,7 @@ def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
         model(x, AXES, out=[wrong, z])
 
 
-def test_outputs_are_written_to_all_or_none(model: StagedModel) -> None:
+def test_outputs_are_written_to_all_or_none(model: JITModel) -> None:
     x = drawn(9)
     y, z = expected(x)
     host, there = np.zeros_like(y), DeviceArray.of(np.zeros_like(y), device(0))
@@ -131,7 +131,7 @@ def test_outputs_are_written_to_all_or_none(model: StagedModel) -> None:
         check(result, z)
 
 
-def test_outputs_share_no_memory_with_each_other(model: StagedModel) -> None:
+def test_outputs_share_no_memory_with_each_other(model: JITModel) -> None:
     x = drawn(9)
     y, z = expected(x)
     memory = np.zeros_like(y)
@@ -141,7 +141,7 @@ def test_outputs_share_no_memory_with_each_other(model: StagedModel) -> None:
 
     assert not memory.any()
     unfit = Dlpack(shifted(memory))
-    with pytest.raises(ValueError, match=r"16 bytes on, got one of .* at address 0x"):
+    with pytest.raises(ValueError, match=r"16 bytes, got one of .* at address 0x"):
         model(x, AXES, out=[unfit, np.zeros_like(z)])
 
 
@@ -204,7 +204,7 @@ def test_a_model_that_is_dropped_gives_back_its_memory(
         del model
         while gc.collect():  # what a stage is compiled to may have stages
             pass
-        sweep(device(0), is_waiting=True)
+        release_completed(device(0), is_waiting=True)
         assert stub.used_bytes == used_bytes, name
 
 
@@ -259,7 +259,7 @@ def test_loops(emulation: Emulation, stub: Stub) -> None:
 
 
 def test_a_file_of_it_is_the_same_model(
-    model: StagedModel, emulation: Emulation, tmp_path: Path
+    model: JITModel, emulation: Emulation, tmp_path: Path
 ) -> None:
     model.save(tmp_path / "m.rxm")
 
@@ -282,7 +282,7 @@ def test_stages_are_compiled_as_the_model_is(
         asked.append(options)
         return plain(module, **options)
 
-    monkeypatch.setattr("relax_mlir.stages.stage.compile", noted)
+    monkeypatch.setattr("relax_mlir.compiler.host.subgraph.compile", noted)
     model = made(_TEXT, precision="f16", library="auto")
     machine = relax.VirtualMachine(model, tvm.device("cuda", 0))
     model.save(tmp_path / "m.rxm")
@@ -309,7 +309,7 @@ def test_another_gpu_is_used_as_a_whole(stub: Stub, emulation: Emulation) -> Non
         check(result.numpy(), right)
 
 
-def test_models_move_to_another_gpu(model: StagedModel, stub: Stub) -> None:
+def test_models_move_to_another_gpu(model: JITModel, stub: Stub) -> None:
     stub.device(count=2)
     x = drawn(9)
 
@@ -319,13 +319,15 @@ def test_models_move_to_another_gpu(model: StagedModel, stub: Stub) -> None:
         assert result.device is device(1)
         check(result.numpy(), right)
     on_cpu = compile(parse(_TEXT, opset=18), cache=False)
-    assert isinstance(on_cpu, StagedModel)
+    assert isinstance(on_cpu, JITModel)
     with pytest.raises(CompileError, match="expected `cpu`, for which"):
         on_cpu.on(1)
 
 
-def test_streams_and_graphs_are_for_whole_models(model: StagedModel) -> None:
-    with pytest.raises(TypeError, match="`stream` is for models that are one piece"):
+def test_streams_and_graphs_are_for_whole_models(model: JITModel) -> None:
+    with pytest.raises(
+        TypeError, match="`stream` needs a model that is compiled ahead of time"
+    ):
         model(drawn(9), AXES, stream=1)
 
 

@@ -1,13 +1,13 @@
-"""Products whose operands the copy engine reads, in a compiled model."""
+"""TMA descriptors of compiled models, for matmul operands."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
 from relax_mlir import import_onnx
+from relax_mlir.compiler.launch_plan import serialize_program, unpack_program
 from relax_mlir.errors import PassError
-from relax_mlir.launch_plan import program_code, unpacked
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
 from tests.frontends.differential import parse
@@ -19,7 +19,7 @@ _PRODUCT = """g (float16[n, 72] x, float16[72, 80] w) => (float16[n, 80] y) {
     y = Relu (p) }"""
 
 
-def test_a_model_describes_its_operands(stub: Stub, emulation: Emulation) -> None:
+def test_models_have_tensor_maps(stub: Stub, emulation: Emulation) -> None:
     module = import_onnx(parse(_PRODUCT, opset=17))
     model = relax_mlir.compile(module, target=TARGET, cache=False)
     assert isinstance(model, CudaExecutable)
@@ -75,7 +75,7 @@ def test_descriptors_are_read_from_a_program(steps: tuple[int, ...]) -> None:
     if steps:  # the outermost first
         text = text.replace("%c64] :", "%c64] {tir.steps = array<i64: 2, 1>} :")
 
-    program, _ = unpacked(program_code(IRModule.parse(text)))
+    program, _ = unpack_program(serialize_program(IRModule.parse(text)))
 
     (launch,) = program.launches
     assert isinstance(launch, Launch)
@@ -88,5 +88,5 @@ def test_descriptors_are_read_from_a_program(steps: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("element", "fill"), [("i16", "zero"), ("f16", "nan")])
 def test_others_have_no_place_in_a_plan(element: str, fill: str) -> None:
     text = _DESCRIPTOR.format(element=element, fill=fill)
-    with pytest.raises(PassError, match=r"nvgpu.tensormap.descriptor.* has no place"):
-        program_code(IRModule.parse(text))
+    with pytest.raises(PassError, match=r"nvgpu.tensormap.descriptor.* is unsupported"):
+        serialize_program(IRModule.parse(text))

@@ -1,18 +1,18 @@
-"""What warps ask of memory: the counts, and that rules ask for the least."""
+"""Memory traffic of kernels: the counters, and coalescing of all rules."""
 
 import numpy as np
 import pytest
 
 from relax_mlir import import_onnx
-from relax_mlir.emulator import Traffic, emulate
-from relax_mlir.emulator.launch import launch
-from relax_mlir.emulator.memory import DeviceMemory
-from relax_mlir.emulator.text import parse
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from tests.frontends.differential import parse as model
 from tests.gpu.emulated import compiled
 from tests.gpu.test_gemm import layer
 from tests.products import drawn
+from tests.ptx_emulator import Traffic, emulate
+from tests.ptx_emulator.launch import launch
+from tests.ptx_emulator.memory import DeviceMemory
+from tests.ptx_emulator.text import parse
 
 _KERNEL = """
 .version 8.0
@@ -93,11 +93,11 @@ _STEP = (
 _ADDED = "g (float[37, 5] x) => (float[37, 5] y) { y = Exp (x) }"
 
 _KERNELS = {
-    "f16 on tensor cores": (layer(256, 512, 256, is_turned=False), "sm_80", "f16"),
-    "f16, turned": (layer(256, 512, 256, is_turned=True), "sm_80", "f16"),
-    "tf32": (layer(256, 512, 256, is_turned=False), "sm_80", "tf32"),
-    "tf32, turned": (layer(256, 512, 256, is_turned=True), "sm_80", "tf32"),
-    "f16 by warpgroups": (layer(256, 512, 256, is_turned=True), "sm_90", "f16"),
+    "f16 on tensor cores": (layer(256, 512, 256, is_transposed=False), "sm_80", "f16"),
+    "f16, transposed": (layer(256, 512, 256, is_transposed=True), "sm_80", "f16"),
+    "tf32": (layer(256, 512, 256, is_transposed=False), "sm_80", "tf32"),
+    "tf32, transposed": (layer(256, 512, 256, is_transposed=True), "sm_80", "tf32"),
+    "f16 by wgmma": (layer(256, 512, 256, is_transposed=True), "sm_90", "f16"),
     "rows": (onnx(_SOFTMAX), "sm_90", "f32"),
     "squares": (onnx(_TURNED), "sm_90", "f32"),
     "one row": (onnx(_STEP), "sm_90", "f32"),
@@ -106,19 +106,19 @@ _KERNELS = {
 
 
 @pytest.mark.parametrize("name", _KERNELS)
-def test_kernels_ask_for_the_least(name: str) -> None:
+def test_kernels_coalesce(name: str) -> None:
     module, chip, precision = _KERNELS[name]
     made, traffic = compiled(module, f"cuda:{chip}", precision=precision), Traffic()
     shapes = [[int(n) for n in p.shape] for p in made.signature.inputs]
 
-    emulate(made, *(drawn(*shape) for shape in shapes), most_blocks=2, traffic=traffic)
+    emulate(made, *(drawn(*shape) for shape in shapes), max_blocks=2, traffic=traffic)
 
     assert traffic.accesses
     assert traffic.ratio("shared") == 1
     assert traffic.ratio("global") == pytest.approx(1, abs=0.02)
 
 
-def test_uneven_rows_of_results_are_written_side_by_side() -> None:
+def test_stores_of_uneven_rows_coalesce() -> None:
     text = """g (float16[128, 64] x, float16[136, 64] w) => (float16[128, 131] y) {
         b = Constant <value_ints = [0]> () e = Constant <value_ints = [131]> ()
         a = Constant <value_ints = [0]> () s = Slice (w, b, e, a)

@@ -1,18 +1,19 @@
-"""The virtual machine calls functions that are compiled for a GPU."""
+"""The virtual machine with functions that are compiled for a GPU."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
+import relax_mlir
+from relax_mlir import tvm
+from relax_mlir.compiler.host.executable import VMExecutable
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.test_customize_pipeline import exported
 
@@ -21,7 +22,7 @@ from tests.test_customize_pipeline import exported
 
 
 def built(emulation: Emulation) -> VMExecutable:
-    """The two layers of the text on customised pipelines."""
+    """The two-layer model of the tutorial on customized pipelines."""
     made = tvm.compile(exported(), target=TARGET, cache=False)
     assert isinstance(made, VMExecutable)
     code = made.codes["forward"].executable
@@ -65,7 +66,7 @@ def test_functions_are_written_to_a_file_together(
     path = tmp_path / "layers.so"
     built(emulation).export_library(path)
 
-    machine = relax.VirtualMachine(tvm.load(path), tvm.cuda())
+    machine = relax.VirtualMachine(relax_mlir.load(path), tvm.cuda())
 
     x, w, b, v = drawn((1, 784), (256, 784), (256,), (10, 256))
     y = machine["forward"](x, w, b, v)
@@ -78,7 +79,7 @@ def test_functions_are_written_to_a_file_together(
 
 @I.ir_module
 class Mixed:
-    """Machine code, a choice, a function of Python, a program, elements of any number."""
+    """A module with machine code, a branch, a Python function, a PrimFunc, symbolic shapes."""
 
     @T.prim_func
     def doubled(a: T.handle, b: T.handle):
@@ -137,7 +138,7 @@ def test_python_runs_around_machine_code(
     made = tvm.compile(Mixed, target=TARGET, cache=False)
     assert isinstance(made, VMExecutable)
     made.export_library(path)
-    machine = relax.VirtualMachine(tvm.load(path), tvm.cuda())
+    machine = relax.VirtualMachine(relax_mlir.load(path), tvm.cuda())
     (x,) = drawn((9,))
     z = np.exp(x * x) + x
     _SEEN.clear()

@@ -1,4 +1,4 @@
-"""Convolutions that read windows of pictures as they lie, and write no copy of them."""
+"""Implicit-GEMM convolutions: windows are read in place, without an im2col copy."""
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ def windows(
     pad: int,
     kind: str,
 ) -> IRModule:
-    """A convolution of images, and by weights, whose channels come last."""
+    """A channels-last convolution."""
     sizes = zip(image[1:3], weights[1:3], strict=True)
     places = ((n + 2 * pad - k) // stride + 1 for n, k in sizes)
     out = [image[0], *places, weights[0]]
@@ -42,12 +42,12 @@ def windows(
 )
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("is_padded", [False, True])
-def test_windows_by_warpgroups(
+def test_wgmma_convolutions(
     is_padded: bool, kind: str, image: tuple[int, int], size: int, stride: int
 ) -> None:
-    """A tile is a box of images, rows and columns; the copy engine steps over points.
+    """A tile is a TMA box of images, rows and columns, with element strides.
 
-    It brings zeros from outside: nobody pads.
+    Out-of-bounds elements are 0: no padding is needed.
     """
     numbers = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}[kind]
     x, w = (
@@ -89,8 +89,8 @@ def test_threads_read_no_padded_copy(channels: int, stride: int, kind: str) -> N
 
 @pytest.mark.parametrize("precision", ["f16", "tf32"])
 @pytest.mark.parametrize("width", [4, 8])
-def test_windows_begin_anywhere(precision: str, width: int) -> None:
-    """Runs of a window lie side by side, but at no multiple of 16 bytes."""
+def test_unaligned_windows(precision: str, width: int) -> None:
+    """Window rows are contiguous, but not 16-byte aligned."""
     text = f"""g (float[2, 16, 64] x, float[32, 16, {width}] w) => (float[a, b, c] y) {{
         y = Conv (x, w) }}"""
     x, w = drawn(2, 16, 64), drawn(32, 16, width)

@@ -1,4 +1,4 @@
-// Programs here are C++ functions of the ABI; tests/test_native.py runs compiled ones.
+// Programs here are C++ functions with the ABI; tests/test_native.py runs compiled ones.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tuple.h>
 #include <tvm/ffi/function.h>

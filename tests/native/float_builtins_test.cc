@@ -1,4 +1,4 @@
-// Against the widening conversions, which are exact and obvious.
+// Compared with the widening conversions, which are exact and simple.
 #include <cmath>
 #include <cstring>
 #include <limits>

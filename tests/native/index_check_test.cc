@@ -1,4 +1,4 @@
-// Which indices are refused is tested from Python, against onnxruntime; here: types, views, errors.
+// Valid indices are tested from Python, against onnxruntime; here: types, views, errors.
 #include <tvm/ffi/function.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where the arguments of a repeated function come from, and when it ends.
+// Argument sources and termination of the native loop executor.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/function.h>
 

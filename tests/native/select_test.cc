@@ -1,4 +1,4 @@
-// What is found is tested from Python, against onnxruntime; here: layouts and errors.
+// Results are tested from Python, against onnxruntime; here: layouts and errors.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/function.h>
 

@@ -1,4 +1,4 @@
-// The arithmetic of keys is tested from Python, against numpy; here: layouts and errors.
+// Key arithmetic is tested from Python, against numpy; here: layouts and errors.
 #include <tvm/ffi/function.h>
 
 #include <cmath>

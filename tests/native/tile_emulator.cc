@@ -1,4 +1,4 @@
-// AMX for machines that have none: a handler of SIGILL that does what its instructions say.
+// Emulation of AMX for machines without it: a SIGILL handler that executes its instructions.
 //
 // Machine code with tiles then runs as it is, at some microseconds an instruction; the tiles are
 // those of the thread. An instruction that the manual forbids, such as a product of tiles whose

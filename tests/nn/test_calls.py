@@ -1,4 +1,4 @@
-"""Tensor programs, registered functions, printing, caches and external modules."""
+"""PrimFuncs, registered functions, printing, KV caches and external modules."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from relax_mlir import nn
 from relax_mlir.errors import CompileError
 from relax_mlir.nn import op, spec
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.topi import add
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.topi import add
 
 # ruff: noqa: F841, N805  scripts are no plain Python
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false
@@ -37,12 +37,12 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(test_nn_sum, ext_sum);
 
 
 def exported(forward: Any, debug: bool = False, **arguments: Any) -> Any:
-    """The module that one method becomes."""
+    """The exported module of one method."""
     module = type("Model", (nn.Module,), {"forward": forward})()
     return module.export_tvm({"forward": arguments}, debug=debug)[0]
 
 
-def test_a_tensor_expression_becomes_a_program_of_its_own() -> None:
+def test_tensor_expression_becomes_a_prim_func() -> None:
     made = exported(
         lambda self, x: op.tensor_expr_op(lambda a: add(a, 1.0), "add_one", [x]),
         x=spec.Tensor((2, 3), "float32"),
@@ -53,7 +53,7 @@ def test_a_tensor_expression_becomes_a_program_of_its_own() -> None:
     assert "add_one" in made
 
 
-def test_numbers_behind_all_tensors_are_passed_as_tir_vars() -> None:
+def test_trailing_scalars_are_passed_as_tir_vars() -> None:
     @T.prim_func(private=True)
     def shift(x: T.handle, y: T.handle, offset: T.int64):
         n = T.int64()
@@ -97,7 +97,7 @@ def test_numbers_behind_all_tensors_are_passed_as_tir_vars() -> None:
     assert_structural_equal(made, Expected)
 
 
-def test_numbers_among_the_inputs_are_passed_as_values() -> None:
+def test_scalars_among_inputs_are_passed_as_prim_values() -> None:
     @T.prim_func(private=True)
     def shift(x: T.handle, offset: T.int64, y: T.handle):
         n = T.int64()
@@ -117,7 +117,7 @@ def test_numbers_among_the_inputs_are_passed_as_values() -> None:
     assert [repr(arg) for arg in call.args[1]] == ["x", "R.prim_value(i)"]
 
 
-def test_a_program_may_write_over_its_input() -> None:
+def test_prim_func_can_overwrite_its_input() -> None:
     @T.prim_func(private=True)
     def clear(x: T.Buffer((4,), "float32")):
         for i in range(4):
@@ -159,7 +159,7 @@ def test_registered_functions_take_tensors_numbers_and_strings() -> None:
     assert_structural_equal(made["forward"], forward)
 
 
-def test_printing_is_kept_in_order_by_the_effect() -> None:
+def test_printing_is_ordered_by_the_effect() -> None:
     def forward(self: nn.Module, x: nn.Tensor) -> nn.Tensor:
         op.print_(x)
         op.debug_func("log", x, 2, 0.5)
@@ -182,7 +182,7 @@ def test_printing_needs_debug() -> None:
         exported(lambda self, x: op.print_(x), x=spec.Tensor((2,), "float32"))
 
 
-def test_a_cache_is_made_once_and_passed_on() -> None:
+def test_kv_cache_is_created_once_and_threaded() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
             self.cache = nn.KVCache(8, [2, 4])
@@ -239,7 +239,7 @@ def test_a_cache_is_made_once_and_passed_on() -> None:
     assert_structural_equal(made, Expected)
 
 
-def test_a_cache_holds_rows_of_one_type() -> None:
+def test_kv_cache_rows_have_one_type() -> None:
     with pytest.raises(TypeError, match="expected rows of float32, got float16"):
         nn.KVCache(8, [2]).append(nn.Tensor.placeholder((1, 2), "float16"))
     with pytest.raises(ValueError, match="used outside of a graph"):
@@ -250,7 +250,7 @@ def same(a: nn.Tensor, b: nn.Tensor) -> nn.Tensor:
     return nn.Tensor.placeholder(a.shape, a.dtype)
 
 
-def test_external_modules_are_listed_and_have_to_be_allowed() -> None:
+def test_external_modules_are_listed_and_must_be_allowed() -> None:
     extern = nn.ExternModule({"lib.f": same})
 
     class Model(nn.Module):
@@ -280,7 +280,7 @@ def test_each_function_comes_from_one_external_module() -> None:
         exported(forward, x=spec.Tensor((2,), "float32"))
 
 
-def test_sources_and_objects_are_checked_when_they_are_named(tmp_path: Path) -> None:
+def test_sources_and_objects_are_checked_on_construction(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Invalid source format: cu"):
         nn.SourceModule({}, "", "cu")
     with pytest.raises(ValueError, match="Invalid output format: wasm"):
@@ -291,7 +291,7 @@ def test_sources_and_objects_are_checked_when_they_are_named(tmp_path: Path) -> 
         nn.ObjectModule({}, tmp_path / "missing.o")
 
 
-def test_a_compiler_that_is_not_there_is_named() -> None:
+def test_missing_compiler_is_named() -> None:
     module = nn.SourceModule({}, SOURCE, "cpp", compiler="no-such-compiler")
 
     with pytest.raises(CompileError, match="`no-such-compiler` cannot be run"):

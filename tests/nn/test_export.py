@@ -1,4 +1,4 @@
-"""From modules to functions: names, sizes, ways to pass parameters and effects."""
+"""Export of modules: names, sizes, and passing of parameters and effects."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from relax_mlir import nn
 from relax_mlir.nn import op, spec
 from relax_mlir.objects import prim
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 # ruff: noqa: F841, N805  scripts are no plain Python
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false
@@ -32,7 +32,7 @@ class Mlp(nn.Module):
 
 
 def exported(method: Any, **arguments: Any) -> Any:
-    """The function that one method becomes."""
+    """The exported function of one method."""
     module = type("Model", (nn.Module,), {"method": method})()
     return module.export_tvm({"method": arguments})[0]["method"]
 
@@ -41,7 +41,7 @@ def names_in(function: Any) -> list[str]:
     return [b.var.name_hint for block in function.body.blocks for b in block.bindings]
 
 
-def test_a_network_becomes_a_function_of_its_input_and_its_parameters() -> None:
+def test_network_is_exported_as_a_function_of_inputs_and_parameters() -> None:
     made, parameters = Mlp().export_tvm(
         {"forward": {"x": spec.Tensor((1, 784), "float32")}}
     )
@@ -74,7 +74,7 @@ def test_a_network_becomes_a_function_of_its_input_and_its_parameters() -> None:
     assert [p.name_hint for p in made["forward"].params] == ["x", *names]
 
 
-def test_with_debug_functions_take_and_give_an_effect() -> None:
+def test_debug_functions_take_and_return_an_effect() -> None:
     made, _ = nn.ReLU().export_tvm(
         {"forward": {"x": spec.Tensor((3,), "float32")}}, debug=True
     )
@@ -103,7 +103,7 @@ def test_with_debug_functions_take_and_give_an_effect() -> None:
     assert names_in(made["forward"]) == ["relu", "gv1"]  # `gv` was given already
 
 
-def test_sizes_of_one_name_are_one_among_arguments_and_one_among_parameters() -> None:
+def test_equal_size_names_are_shared_among_arguments_and_among_parameters() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
             self.up = nn.Linear(4, "n")
@@ -144,7 +144,7 @@ def test_sizes_of_one_name_are_one_among_arguments_and_one_among_parameters() ->
     assert_structural_equal(made["forward"], forward)
 
 
-def test_parameters_whose_sizes_are_terms_share_their_variables() -> None:
+def test_parameters_with_symbolic_expressions_share_variables() -> None:
     n = prim.Var("n", "int64")
 
     class Model(nn.Module):
@@ -210,7 +210,7 @@ def test_packed_effects_are_one_tuple() -> None:
     assert function.attrs["num_input"] == 2
 
 
-def test_tuples_lists_and_integers_reach_the_method_as_they_are_said() -> None:
+def test_tuples_lists_and_integers_reach_the_method_as_specified() -> None:
     seen: list[Any] = []
 
     def method(self: nn.Module, x: Any) -> Any:
@@ -263,7 +263,7 @@ def test_objects_are_wrapped_in_their_class() -> None:
     assert str(made.params[0].struct_info) == "R.Object"
 
 
-def test_arguments_that_are_not_said_keep_their_defaults() -> None:
+def test_unspecified_arguments_keep_their_defaults() -> None:
     made = exported(
         lambda self, x, scale=2.0: x * scale, x=spec.Tensor((2,), "float32")
     )
@@ -280,20 +280,18 @@ def test_arguments_that_are_not_said_keep_their_defaults() -> None:
         (lambda self, x: 3, {"x": int}, "Unsupported return type"),
     ],
 )
-def test_what_cannot_be_exported_is_refused(
-    method: Any, given: Any, message: str
-) -> None:
+def test_invalid_exports_are_rejected(method: Any, given: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         exported(method, **given)
 
 
-def test_there_are_three_modes() -> None:
+def test_invalid_modes_are_rejected() -> None:
     modes = {"param_mode": "flat"}
     with pytest.raises(ValueError, match="Invalid param_mode: flat: expected one of"):
         exported(lambda self: None, **{"$": modes})
 
 
-def test_a_spec_says_what_it_is() -> None:
+def test_spec_repr() -> None:
     def method(x: Any, i: Any) -> Any:
         return x
 
@@ -305,7 +303,7 @@ def test_a_spec_says_what_it_is() -> None:
     assert repr(made) == "MethodSpec(x: (Tensor([1, n], 'int32'), object), i: int)"
 
 
-def test_subroutines_are_private_functions_and_each_is_there_once() -> None:
+def test_subroutines_are_deduplicated_private_functions() -> None:
     class Activation(nn.Module):
         define_subroutine = True
 
@@ -374,12 +372,12 @@ def test_subroutines_are_private_functions_and_each_is_there_once() -> None:
     assert_structural_equal(Model().export_tvm(given)[0], Expected)  # keeps no state
 
 
-def test_networks_are_found_under_the_names_of_tvm() -> None:
-    from relax_mlir.relax.frontend import nn as face
-    from relax_mlir.relax.frontend.nn.core import (  # pyright: ignore[reportMissingImports]
+def test_networks_are_available_under_tvm_names() -> None:
+    from relax_mlir.tvm.relax.frontend import nn as face
+    from relax_mlir.tvm.relax.frontend.nn.core import (  # pyright: ignore[reportMissingImports]
         Tensor,
     )
-    from relax_mlir.relax.frontend.nn.modules import (  # pyright: ignore[reportMissingImports]
+    from relax_mlir.tvm.relax.frontend.nn.modules import (  # pyright: ignore[reportMissingImports]
         Linear,
     )
 

@@ -1,4 +1,4 @@
-"""Compiled methods of modules."""
+"""JIT-compiled methods of modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Model(nn.Module):
         return x[0] + x[1], [x[0] * 2.0]
 
 
-def with_elements(module: nn.Module) -> nn.Module:
+def with_data(module: nn.Module) -> nn.Module:
     for parameter in module.parameters():
         parameter.data = RNG.uniform(-1, 1, parameter.shape).astype(np.float32)
     return module
@@ -36,11 +36,11 @@ SPEC = {"forward": {"x": spec.Tensor(("n", 3), "float32")}, "both": {"x": PAIR}}
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return with_elements(Model()).jit(SPEC, out_format="numpy")
+    return with_data(Model()).jit(SPEC, out_format="numpy")
 
 
 @pytest.mark.parametrize("rows", [1, 4])
-def test_a_compiled_method_computes_with_the_parameters(model: Any, rows: int) -> None:
+def test_compiled_method_uses_the_parameters(model: Any, rows: int) -> None:
     x = RNG.uniform(-1, 1, (rows, 3)).astype(np.float32)
     weight, bias = (p.numpy() for p in model.params)
 
@@ -50,7 +50,7 @@ def test_a_compiled_method_computes_with_the_parameters(model: Any, rows: int) -
     )
 
 
-def test_tuples_go_in_and_come_out_nested(model: Any) -> None:
+def test_nested_tuples_as_arguments_and_results(model: Any) -> None:
     a, b = np.ones(2, np.float32), np.arange(2, dtype=np.float32)
 
     total, (twice,) = model["both"]((a, b))
@@ -68,13 +68,11 @@ def test_calls_are_checked(model: Any) -> None:
         model["forward"](1)
 
 
-def test_parameters_without_elements_cannot_be_run() -> None:
-    with pytest.raises(
-        ValueError, match=r"have no elements: linear\.weight, linear\.bias"
-    ):
+def test_parameters_without_data_cannot_be_run() -> None:
+    with pytest.raises(ValueError, match=r"have no data: linear\.weight, linear\.bias"):
         Model().jit(SPEC, out_format="numpy")
 
 
-def test_there_are_two_formats() -> None:
+def test_output_formats() -> None:
     with pytest.raises(ValueError, match="Unknown out_format: list: expected torch or"):
-        with_elements(Model()).jit(SPEC, out_format="list")
+        with_data(Model()).jit(SPEC, out_format="list")

@@ -1,4 +1,4 @@
-"""Layers and operators: what they build, and what it computes."""
+"""Layers and operators: emitted bindings and results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir import nn, opt, reference
-from relax_mlir.module import IRModule
+from relax_mlir import nn, opt
+from relax_mlir.compiler import reference
+from relax_mlir.ir.module import IRModule
 from relax_mlir.nn import op, spec
 from relax_mlir.objects import prim
 
@@ -45,12 +46,12 @@ def random(*shape: int) -> np.ndarray:
 
 
 def run(function: Any, *arrays: np.ndarray) -> Any:
-    """What a function computes by the definition of its operators."""
+    """The results of a function by the reference of its operators."""
     module = opt(IRModule({"main": function}), "relax-normalize")
     return reference.run(module, *arrays)[0]
 
 
-def test_a_linear_layer_is_a_product_and_a_sum() -> None:
+def test_linear_layer_is_a_matmul_and_an_add() -> None:
     function = exported(nn.Linear(4, 8), x=f32("n", 4))
     x, weight, bias = random(3, 4), random(8, 4), random(8)
 
@@ -65,7 +66,7 @@ def test_a_linear_layer_is_a_product_and_a_sum() -> None:
     )
 
 
-def test_out_dtype_is_that_of_the_product_and_the_bias() -> None:
+def test_out_dtype_applies_to_matmul_and_bias() -> None:
     layer = nn.Linear(4, 8, dtype="float16", out_dtype="float32")
     function = exported(layer, x=spec.Tensor((1, 4), "float16"))
 
@@ -94,7 +95,7 @@ def test_out_dtype_is_that_of_the_product_and_the_bias() -> None:
         ),
     ],
 )
-def test_convolutions_have_the_shapes_that_their_arguments_say(
+def test_convolution_shapes(
     layer: nn.Module,
     x: tuple[int, ...],
     shapes: list[list[int]],
@@ -106,7 +107,7 @@ def test_convolutions_have_the_shapes_that_their_arguments_say(
     assert tuple(function.ret_struct_info.shape) == result
 
 
-def test_a_convolution_adds_its_bias_to_each_channel() -> None:
+def test_convolution_adds_its_bias_per_channel() -> None:
     function = exported(nn.Conv2D(3, 2, 1), x=f32(1, 3, 4, 5))
     x, weight, bias = random(1, 3, 4, 5), random(2, 3, 1, 1), random(2)
 
@@ -122,7 +123,7 @@ def test_a_convolution_adds_its_bias_to_each_channel() -> None:
     )
 
 
-def test_channels_of_a_convolution_may_be_symbolic() -> None:
+def test_convolution_channels_can_be_symbolic() -> None:
     layer = nn.Conv2D(prim.Var("c", "int64"), 8, 3)
     function = exported(layer, x=f32("n", "c", "h", "w"))
 
@@ -130,12 +131,12 @@ def test_channels_of_a_convolution_may_be_symbolic() -> None:
     assert [str(size) for size in shape] == ["n", "8", "h - 2", "w - 2"]
 
 
-def test_data_layout_is_one_of_those_that_a_bias_fits() -> None:
+def test_unsupported_data_layouts_are_rejected() -> None:
     with pytest.raises(NotImplementedError, match="`HWC`: expected NCHW or NHWC"):
         exported(nn.Conv2D(1, 1, 1, data_layout="HWC"), x=f32(1, 1, 1, 1))
 
 
-def test_norms_bring_their_axes_to_mean_0_and_variance_1() -> None:
+def test_normalization_layers() -> None:
     x = random(2, 4, 6)
     ones, zeros = np.ones(6, np.float32), np.zeros(6, np.float32)
     layer = run(exported(nn.LayerNorm(6), x=f32(2, 4, 6)), x, ones, zeros)
@@ -154,7 +155,7 @@ def test_norms_bring_their_axes_to_mean_0_and_variance_1() -> None:
     )
 
 
-def test_an_embedding_takes_rows_for_indices_of_any_rank() -> None:
+def test_embedding_of_indices_of_any_rank() -> None:
     table = random(5, 3)
     one = exported(nn.Embedding(5, 3), x=spec.Tensor((4,), "int32"))
     two = exported(nn.Embedding(5, 3), x=spec.Tensor((2, "m"), "int32"))
@@ -164,7 +165,7 @@ def test_an_embedding_takes_rows_for_indices_of_any_rank() -> None:
     np.testing.assert_array_equal(run(two, rows, table), table[rows])
 
 
-def test_attention_weighs_values_by_keys() -> None:
+def test_attention_layer() -> None:
     layer = nn.Attention(query_dim=8, cross_attention_dim=6, heads=2, dim_head=4)
     function = exported(
         layer, hidden_states=f32(1, 3, 8), encoder_hidden_states=f32(1, 5, 6)
@@ -191,7 +192,7 @@ def test_attention_weighs_values_by_keys() -> None:
     )
 
 
-def test_timesteps_are_sines_and_cosines() -> None:
+def test_timestep_embedding_is_sinusoidal() -> None:
     function = exported(nn.Timesteps(5, downscale_freq_shift=0), x=f32(3))
     angles = np.array([[0.0], [1.0], [2.5]]) * np.array([1.0, 0.01])
 
@@ -201,7 +202,7 @@ def test_timesteps_are_sines_and_cosines() -> None:
     np.testing.assert_allclose(value, np.concatenate(expected, 1), atol=1e-6)
 
 
-def test_a_condition_is_added_to_embedded_times() -> None:
+def test_condition_is_added_to_timestep_embedding() -> None:
     layer = nn.TimestepEmbedding(4, 6, cond_proj_dim=2)
     function = exported(layer, sample=f32(1, 4), condition=f32(1, 2))
 
@@ -211,7 +212,7 @@ def test_a_condition_is_added_to_embedded_times() -> None:
         nn.TimestepEmbedding(4, 6, act_fn="relu")
 
 
-def test_numbers_beside_tensors_have_their_element_type() -> None:
+def test_python_numbers_get_the_tensors_element_type() -> None:
     function = method(
         lambda self, x: (x + 1, 1 - x, x * 2.5, x / 2, x.maximum(3), x > 0, 2 * x),
         x=spec.Tensor((2,), "float16"),
@@ -248,7 +249,7 @@ def test_methods_of_tensors_are_operators() -> None:
     ]
 
 
-def test_parts_are_bound_one_by_one() -> None:
+def test_tuple_results_are_bound_separately() -> None:
     function = method(
         lambda self, x: op.split(x, [2, 3], axis=1) + op.chunk(x, 2), x=f32(4, 5)
     )
@@ -259,7 +260,7 @@ def test_parts_are_bound_one_by_one() -> None:
     ]
 
 
-def test_images_change_their_size_by_a_factor_or_to_a_size() -> None:
+def test_interpolate_by_scale_or_size() -> None:
     function = method(
         lambda self, x: (
             op.interpolate(x, size=[8, 9]),
@@ -281,7 +282,7 @@ def test_images_change_their_size_by_a_factor_or_to_a_size() -> None:
     ]
 
 
-def test_operators_outside_of_a_graph_are_refused() -> None:
+def test_operators_outside_of_a_function_are_rejected() -> None:
     x = nn.Tensor.placeholder((2,), "float32")
 
     with pytest.raises(ValueError, match="expected a call inside of `export_tvm`"):
@@ -303,6 +304,8 @@ def test_tensors_know_their_shape_and_type() -> None:
     ("size", "error"),
     [(-1, ValueError), (2.5, TypeError), (prim.Var("n", "int32"), ValueError)],
 )
-def test_sizes_are_numbers_names_or_terms(size: Any, error: type[Exception]) -> None:
+def test_sizes_are_numbers_names_or_expressions(
+    size: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error, match="size "):
         nn.Tensor.placeholder((size,), "float32")

@@ -1,4 +1,4 @@
-"""Modules as trees of parts: names, state, element types, mutators."""
+"""Modules as trees: names, state, element types, mutators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tree(nn.Module):
         self.weight = nn.Parameter((4,), "float16")
 
 
-def test_parameters_are_named_by_where_they_stand() -> None:
+def test_parameters_have_qualified_names() -> None:
     assert [name for name, _ in Tree().named_parameters("p.")] == [
         "p.layers.0.0.weight",
         "p.named.one.weight",
@@ -32,7 +32,7 @@ def test_parameters_are_named_by_where_they_stand() -> None:
     ]
 
 
-def test_state_is_taken_over_by_name() -> None:
+def test_state_is_loaded_by_name() -> None:
     source, target = nn.Linear(2, 3), nn.Linear(2, 3)
     for parameter in source.parameters():
         parameter.data = np.ones(parameter.shape, np.float32)
@@ -44,7 +44,7 @@ def test_state_is_taken_over_by_name() -> None:
     assert target.weight.data.numpy().tolist() == [[1, 1]] * 3
 
 
-def test_state_of_other_names_is_refused_unless_it_may_be_part() -> None:
+def test_mismatched_state_is_rejected_if_strict() -> None:
     source, target = nn.Linear(2, 3, bias=False), nn.Linear(2, 3)
     source.weight.data = np.ones((3, 2), np.float32)
     state = {**source.state_dict(), "other": source.weight}
@@ -54,19 +54,19 @@ def test_state_of_other_names_is_refused_unless_it_may_be_part() -> None:
     assert target.load_state_dict(state, strict=False) == (["bias"], ["other"])
 
 
-def test_state_without_elements_is_refused() -> None:
-    with pytest.raises(ValueError, match="parameter `weight` has no elements"):
+def test_state_without_data_is_rejected() -> None:
+    with pytest.raises(ValueError, match="parameter `weight` has no data"):
         nn.Linear(2, 3).load_state_dict(nn.Linear(2, 3).state_dict())
 
 
-def test_the_element_type_of_all_parts_changes() -> None:
+def test_element_type_of_all_parameters_changes() -> None:
     tree = Tree()
     tree.to("float64")
 
     assert {p.dtype for p in tree.parameters()} == {"float64"}
 
 
-def test_a_bias_keeps_the_type_of_the_product() -> None:
+def test_bias_keeps_the_out_dtype() -> None:
     layer = nn.Linear(2, 3, out_dtype="float32")
     layer.to("float16")
 
@@ -74,11 +74,11 @@ def test_a_bias_keeps_the_type_of_the_product() -> None:
     assert (layer.weight.dtype, layer.bias.dtype) == ("float16", "float32")
 
 
-def test_a_parameter_with_elements_keeps_its_type() -> None:
+def test_a_parameter_with_data_keeps_its_type() -> None:
     parameter = nn.Parameter((2,))
     parameter.data = np.zeros(2, np.float32)
 
-    with pytest.raises(ValueError, match="has elements"):
+    with pytest.raises(ValueError, match="has data"):
         parameter.to("float16")
 
 
@@ -90,7 +90,7 @@ def test_a_parameter_with_elements_keeps_its_type() -> None:
         ([0.0, 0.0], TypeError, "expected an array, got list"),
     ],
 )
-def test_elements_fit_their_parameter(
+def test_data_must_match_the_parameter(
     data: Any, error: type[Exception], message: str
 ) -> None:
     parameter = nn.Parameter((2,))
@@ -107,7 +107,7 @@ def test_the_default_element_type_can_be_set() -> None:
     assert core.get_default_dtype() == nn.Parameter((2,)).dtype == "float32"
 
 
-def test_lists_and_dictionaries_hold_parameters_alone() -> None:
+def test_lists_and_dictionaries_hold_only_parameters() -> None:
     with pytest.raises(TypeError, match=r"elements must be nn\.Parameter, but got int"):
         nn.ParameterList().append(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="keys must be strings, but got int"):
@@ -116,7 +116,7 @@ def test_lists_and_dictionaries_hold_parameters_alone() -> None:
         nn.ParameterDict({"a": "b"})
 
 
-def test_dictionaries_are_read_as_dictionaries() -> None:
+def test_dictionary_interface() -> None:
     one, two = nn.Linear(1, 1), nn.Linear(1, 1)
     modules = nn.ModuleDict({"a": one})
     modules.update({"b": two})
@@ -135,7 +135,7 @@ def test_a_module_without_forward_cannot_be_called() -> None:
         Tree()()
 
 
-def test_a_mutator_visits_all_parts_by_their_names() -> None:
+def test_mutator_visits_all_members_by_name() -> None:
     seen: list[str] = []
 
     class Names(nn.Mutator):
@@ -148,7 +148,7 @@ def test_a_mutator_visits_all_parts_by_their_names() -> None:
     assert seen == [f"net.{name}" for name, _ in Tree().named_parameters()]
 
 
-def test_a_mutator_replaces_parts_wherever_they_stand() -> None:
+def test_mutator_replaces_nested_members() -> None:
     class Smaller(nn.Mutator):
         def visit_module(self, name: str, node: nn.Module) -> Any:
             return nn.Identity() if isinstance(node, nn.Linear) else node

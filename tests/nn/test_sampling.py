@@ -1,4 +1,4 @@
-"""Operators that draw from probabilities."""
+"""Sampling operators."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _limited() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_numbers_draw_among_the_likeliest() -> None:
+def test_top_p_top_k_sampling() -> None:
     prob, top_p, top_k, left = _limited()
     index = np.argsort(-prob, axis=1)
     descending = np.take_along_axis(prob, index, 1)
@@ -81,7 +81,7 @@ def test_numbers_draw_among_the_likeliest() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_sums_to_one() -> None:
+def test_renormalized_probabilities_sum_to_one() -> None:
     prob, top_p, top_k, left = _limited()
     descending = np.sort(prob)[:, ::-1]
     least = np.take_along_axis(descending, left[:, None] - 1, 1)
@@ -92,7 +92,7 @@ def test_what_is_left_sums_to_one() -> None:
     np.testing.assert_allclose(got, kept / kept.sum(1, keepdims=True), rtol=1e-6)
 
 
-def test_without_rows_each_has_its_own_number() -> None:
+def test_sampling_without_indices_uses_one_number_per_row() -> None:
     prob = np.full((ROWS, COLUMNS), 1 / COLUMNS, np.float32)
 
     got = _compiled("all")(prob, np.array([[0.1], [0.5], [0.9]], np.float32))
@@ -101,7 +101,7 @@ def test_without_rows_each_has_its_own_number() -> None:
     assert got.tolist() == [[0], [2], [4]]
 
 
-def test_as_many_numbers_as_rows_are_expected() -> None:
+def test_mismatched_sample_counts_are_rejected() -> None:
     few = {**SPEC["all"], "numbers": spec.Tensor((ROWS - 1, 1), "float32")}
 
     with pytest.raises(AssertionError, match="expected one number per row, 3, got 2"):
@@ -114,7 +114,7 @@ class Workers(nn.Module):
         return op.ccl_broadcast_from_worker0(op.ccl_allgather(mean, 4))
 
 
-def test_workers_exchange_tensors() -> None:
+def test_collective_operators() -> None:
     inputs = {"x": spec.Tensor((2, 3), "float32")}
     mod, _ = Workers().export_tvm({"gather": inputs})
 

@@ -1,11 +1,11 @@
-"""Networks of tests, whose weights are variables of the open function."""
+"""TVM's testing networks, whose weights are variables of the function being built."""
 
 import pytest
 
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
-from relax_mlir.relax.testing import nn
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.testing import nn
 
 
 def _built(model: nn.Module, *shape: int) -> IRModule:
@@ -16,7 +16,7 @@ def _built(model: nn.Module, *shape: int) -> IRModule:
     return builder.get()
 
 
-def test_layers_compute_one_after_the_other() -> None:
+def test_layers_compute_in_sequence() -> None:
     main = _built(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), 4, 3)["main"]
 
     calls = [binding.value for block in main.body.blocks for binding in block.bindings]
@@ -26,7 +26,7 @@ def test_layers_compute_one_after_the_other() -> None:
     assert main.ret_struct_info == relax.TensorStructInfo((4, 2), "float32")
 
 
-def test_weights_are_found_in_order_and_zero_at_first() -> None:
+def test_weights_are_ordered_and_initially_zero() -> None:
     model = nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 1, bias=False))
     module = _built(model, 4, 3)
 
@@ -35,7 +35,7 @@ def test_weights_are_found_in_order_and_zero_at_first() -> None:
     assert [p.shape for p in nn.init_params(module)] == [(3, 2), (2,), (2, 1)]
 
 
-def test_a_module_may_be_a_function_of_its_own() -> None:
+def test_module_can_be_a_subroutine() -> None:
     class Scaled(nn.Module):
         define_subroutine = True
 
@@ -54,9 +54,9 @@ def test_a_module_may_be_a_function_of_its_own() -> None:
     assert module["main"].params[1].same_as(model.scale)
 
 
-def test_what_is_no_network_is_refused() -> None:
+def test_non_network_is_rejected() -> None:
     with pytest.raises(
-        RuntimeError, match=r"expected an open `BlockBuilder\.function`"
+        RuntimeError, match=r"expected an enclosing `BlockBuilder\.function`"
     ):
         nn.emit(relax.const(1))
     with pytest.raises(TypeError, match="`Placeholder`: expected a list or a tuple"):
@@ -64,5 +64,7 @@ def test_what_is_no_network_is_refused() -> None:
     unknown = relax.Var(
         "x", relax.TensorStructInfo((prim.Var("n", "int64"),), "float32")
     )
-    with pytest.raises(TypeError, match="init_params: `x`: expected a tensor of sizes"):
+    with pytest.raises(
+        TypeError, match="init_params: `x`: expected a tensor of static shape"
+    ):
         nn.init_params(IRModule({"main": relax.Function([unknown], unknown)}))

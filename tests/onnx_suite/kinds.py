@@ -1,4 +1,4 @@
-"""What a test of the suite is about: tensors of common numbers, or something else."""
+"""Classification of the backend tests by the types and operators that they use."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["CORE", "KINDS", "kinds"]
 
 CORE = "core"
 KINDS: Mapping[str, str] = {
-    CORE: "tensors of the usual numbers",
-    "small types": "numbers of 8 bits and less, but for integers of 8 bits",
-    "text": "tensors of text",
+    CORE: "tensors of common element types",
+    "small types": "8-bit floats, and types of less than 8 bits",
+    "text": "string tensors",
     "sequences": "sequences of tensors",
-    "optional": "values that may be missing",
-    "training": "gradients, and the steps of optimisers",
-    "pictures": "compressed pictures",
-    "ai.onnx.ml": "the operators of classical models",
+    "optional": "optional values",
+    "training": "gradients and optimiser steps",
+    "images": "compressed images",
+    "ai.onnx.ml": "operators of classical models",
     "random": "random numbers",
-    "preview": "operators that are a preview",
+    "preview": "preview operators",
 }
 _OPERATORS = {
-    "ImageDecoder": "pictures",
+    "ImageDecoder": "images",
     "TfIdfVectorizer": "text",  # although its suite has numbers
     **dict.fromkeys(("Bernoulli", "RandomUniformLike"), "random"),
     **dict.fromkeys(("Optional", "OptionalGetElement"), "optional"),
@@ -51,7 +51,7 @@ _SMALL = frozenset(
 
 @cache
 def kinds() -> Mapping[str, str]:
-    """The kind of each test of one node, or of few, by name; others are core."""
+    """The kinds of the node and simple tests, by name; other tests are core."""
     cases = [
         *loader.load_model_tests(kind="node"),
         *loader.load_model_tests(kind="simple"),
@@ -64,12 +64,12 @@ def _model(case: Any) -> onnx.ModelProto:  # Any: its class is not exported
 
 
 def _kind(model: onnx.ModelProto) -> str:
-    found = set(_marks(model))
+    found = set(_kinds_of(model))
     return next((kind for kind in [*KINDS][::-1] if kind in found), CORE)
 
 
-def _marks(model: onnx.ModelProto) -> Iterator[str]:
-    """Which kinds something in a model is of."""
+def _kinds_of(model: onnx.ModelProto) -> Iterator[str]:
+    """The kinds of the nodes and values of a model."""
     for node in model.graph.node:
         if node.domain in _DOMAINS:
             yield _DOMAINS[node.domain]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from onnx.backend.test import BackendTest
 
-from relax_mlir.onnx_backend import RelaxBackend
+from relax_mlir.integrations.onnx_backend import RelaxBackend
 from tests.onnx_suite.kinds import CORE, kinds
 
 __all__ = ["FAILURES", "SuiteTest", "expected_failures", "suite_tests"]

@@ -1,4 +1,4 @@
-"""What callers may write for attributes, and what is stored; results of unknown sizes."""
+"""Normalisation of attribute arguments, and result types of data-dependent shape."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from mlir.ir import RankedTensorType, TupleType
 
 from relax_mlir.dialects import dtypes, relax, shapes, tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 
 F32, INT32, INT64 = (dtypes.dtype(name) for name in ("float32", "int32", "int64"))
 n, m = shapes.symbol("n"), shapes.symbol("m")
@@ -29,7 +29,7 @@ def tensor(*shape: Any, dtype: dtypes.DType = F32) -> RankedTensorType:
 
 
 def built(module: IRModule, op: Any, operand: ir.Type, **attrs: Any) -> Any:
-    """The operation, on a parameter of this type."""
+    """Builds the operation on a parameter of this type."""
     with ir.InsertionPoint(module.mlir.body):
         function = func.FuncOp("main", ir.FunctionType.get([operand], []))
     with ir.InsertionPoint(function.add_entry_block()):
@@ -37,7 +37,7 @@ def built(module: IRModule, op: Any, operand: ir.Type, **attrs: Any) -> Any:
 
 
 def sizes(found: ir.Type) -> Any:
-    """The sizes of a tensor; of a tuple those of its parts."""
+    """The shape of a tensor, or the shapes of a tuple's elements."""
     if isinstance(found, TupleType):
         return [sizes(found.get_type(i)) for i in range(found.num_types)]
     return tensors.shape_of(found)
@@ -111,18 +111,18 @@ POOL1D = {
         ),
     ],
 )
-def test_what_is_stored(
+def test_normalized_arguments(
     op: type[RelaxOperation], written: dict[str, Any], stored: dict[str, Any]
 ) -> None:
     assert op.normalize_arguments(**written) == stored
 
 
-def test_padding_of_three_axes() -> None:
+def test_padding_of_three_spatial_axes() -> None:
     stored = relax.Conv3dOp.normalize_arguments(padding=(1, 2, 3))
     assert stored["padding"] == (1, 2, 3, 1, 2, 3)
 
 
-def test_a_transposed_convolution_adds_output_padding() -> None:
+def test_output_padding_of_transposed_convolution() -> None:
     stored = relax.Conv2dTransposeOp.normalize_arguments(output_padding=1)
 
     assert stored["output_padding"] == (1, 1)
@@ -140,7 +140,7 @@ def test_a_transposed_convolution_adds_output_padding() -> None:
         (relax.MaxPool1dOp, False),
     ],
 )
-def test_whether_padding_counts(op: Any, count_include_pad: bool) -> None:
+def test_default_of_count_include_pad(op: Any, count_include_pad: bool) -> None:
     assert op.attribute_defaults()["count_include_pad"] is count_include_pad
 
 
@@ -154,7 +154,7 @@ def test_whether_padding_counts(op: Any, count_include_pad: bool) -> None:
         (relax.Resize2dOp, ("data", "size")),
     ],
 )
-def test_order_of_arguments(op: type[RelaxOperation], order: tuple[str, ...]) -> None:
+def test_argument_order(op: type[RelaxOperation], order: tuple[str, ...]) -> None:
     assert op.argument_order() == order
 
 
@@ -170,7 +170,7 @@ def test_order_of_arguments(op: type[RelaxOperation], order: tuple[str, ...]) ->
         (relax.LayoutTransformOp, "te_layout_transform"),
     ],
 )
-def test_names_of_programs(op: type[RelaxOperation], name: str) -> None:
+def test_program_names(op: type[RelaxOperation], name: str) -> None:
     assert op.program_name() == name
 
 
@@ -212,7 +212,7 @@ def test_names_of_programs(op: type[RelaxOperation], name: str) -> None:
         (lambda: relax.CollapseSumToOp.infer(tensor(n, 3, 4), (4,)), (4,)),
     ],
 )
-def test_sizes_of_results(found: Any, expected: Any) -> None:
+def test_result_shapes(found: Any, expected: Any) -> None:
     def text(shape: Any) -> Any:
         return (
             [text(part) for part in shape]
@@ -238,14 +238,16 @@ def test_sizes_of_results(found: Any, expected: Any) -> None:
         ),
     ],
 )
-def test_sizes_that_are_data_have_no_names(found: Any, rank: int, element: str) -> None:
+def test_data_dependent_shapes_have_no_symbols(
+    found: Any, rank: int, element: str
+) -> None:
     type_ = found()
     assert (type_.rank, str(type_.element_type)) == (rank, element)
     with pytest.raises(ValueError, match="without a name"):
         tensors.shape_of(type_)
 
 
-def test_unique_says_more_if_asked() -> None:
+def test_optional_results_of_unique() -> None:
     found = relax.UniqueOp.infer(tensor(2, 3), return_index=True, return_counts=True)
     parts = [str(found.get_type(i)) for i in range(found.num_types)]
     assert parts == ["tensor<?xf32>", "tensor<?xi64>", "tensor<?xi64>"]
@@ -294,7 +296,7 @@ def test_unique_says_more_if_asked() -> None:
         (lambda: relax.EinsumOp.infer([tensor(2, 3)], "ij->ii"), "each once"),
         (
             lambda: relax.LayoutTransformOp.infer(tensor(5), "(a) -> (4 - a)"),
-            "never subtracted",
+            "no negative coefficients",
         ),
         (
             lambda: relax.GridSampleOp.infer(
@@ -317,10 +319,10 @@ def test_unique_says_more_if_asked() -> None:
             "channels: expected a multiple of 4, got `6`",
         ),
         (lambda: relax.FullOp.infer(tensor(2), (3,)), "rank 0, got rank 1"),
-        (lambda: relax.ArangeOp.infer(0, 5, 0), "other than 0, got 0"),
+        (lambda: relax.ArangeOp.infer(0, 5, 0), "must not be 0, got 0"),
     ],
 )
-def test_refusals(found: Any, message: str) -> None:
+def test_invalid_arguments_raise(found: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         found()
 
@@ -334,7 +336,7 @@ def test_refusals(found: Any, message: str) -> None:
         ((0, 3), (3, 0), (3, 0)),
     ],
 )
-def test_reshape_fills_in_sizes(
+def test_reshape_infers_sizes(
     module: IRModule, shape: Any, asked: Any, expected: Any
 ) -> None:
     op = built(module, relax.ReshapeOp, tensor(*shape), shape=asked)
@@ -353,7 +355,9 @@ def test_reshape_fills_in_sizes(
         (np.uint8(1), "ui8"),
     ],
 )
-def test_numbers_keep_their_types(module: IRModule, on: Any, element: str) -> None:
+def test_scalar_attributes_keep_their_types(
+    module: IRModule, on: Any, element: str
+) -> None:
     indices, off = tensor(2, dtype=INT64), type(on)(0)
     op = built(module, relax.OneHotOp, indices, on_value=on, off_value=off, depth=3)
 

@@ -1,4 +1,4 @@
-"""Floats become integers as documented: truncated, saturated, NaN the lowest."""
+"""Casts of floats to integers: truncation, saturation, and NaN to the lowest integer."""
 
 import math
 from itertools import product
@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import te
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.tvm import te
 from tests.frontends.differential import model_with
 
 _FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
@@ -26,7 +26,7 @@ _VALUES = (
 
 
 def _saturated(x: np.ndarray, name: str) -> np.ndarray:
-    """What Python's integers say."""
+    """The expected results, by Python's integers."""
     info = np.iinfo(name)
 
     def one(v: float) -> int:
@@ -38,7 +38,7 @@ def _saturated(x: np.ndarray, name: str) -> np.ndarray:
 
 
 def _floats(kind: np.dtype | type) -> np.ndarray:
-    """A whole number of vectors, and some elements after them."""
+    """Repeats values to full vectors and a remainder."""
     with np.errstate(over="ignore"):
         return np.array(_VALUES * 2, np.float64)[:35].astype(kind)
 
@@ -72,7 +72,7 @@ def _number(term: PrimExpr) -> int:
 
 
 @pytest.mark.parametrize("name", _INTEGERS)
-def test_numbers_of_terms_saturate(name: str) -> None:
+def test_prim_expr_constants_saturate(name: str) -> None:
     x = _floats(np.float32)
 
     folded = [prim.cast(name, prim.FloatImm("float32", v)) for v in x.tolist()]
@@ -80,7 +80,7 @@ def test_numbers_of_terms_saturate(name: str) -> None:
     assert list(map(_number, folded)) == _saturated(x, name).tolist()
 
 
-def test_integers_of_terms_keep_their_low_bits() -> None:
+def test_prim_expr_integer_casts_keep_low_bits() -> None:
     assert _number(prim.cast("int8", prim.IntImm("int32", 300))) == 44
     assert _number(prim.cast("uint8", prim.IntImm("int32", -1))) == 255
     assert _number(prim.cast("int4", prim.FloatImm("float32", 9.0))) == -7

@@ -1,4 +1,4 @@
-"""Every operand that holds indices is described, and is checked as it is described."""
+"""Every index operand declares its range, and runtime checks enforce it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.index_ranges import IndexRange
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.errors import IndexOutOfRangeError
@@ -26,7 +26,7 @@ _NUMBERS = {
 
 
 def _element_types(spec: object) -> Iterator[str]:
-    """The element types of an operand of a case."""
+    """The element types of an operand of a test case."""
     if isinstance(spec, list):
         for part in spec:
             yield from _element_types(part)
@@ -35,7 +35,7 @@ def _element_types(spec: object) -> Iterator[str]:
 
 
 def _integer_operands(op: type[RelaxOperation]) -> set[str]:
-    """The operands that are integers in all cases."""
+    """The operands that are integers in all test cases."""
     found: dict[str, set[str]] = {}
     for case in op.cases:
         for name, spec in zip(op.operand_fields, case.operands, strict=False):
@@ -52,15 +52,15 @@ _SLOW = {"nn_gru", "nn_lstm", "nn_rnn", "roi_align", "vision_roi_align"}
 _SLOW |= {"cache_update", "vision_roi_pool"}
 
 
-def test_every_operand_of_integers_is_described() -> None:
-    """A new operator says which operands hold indices, or stands in the list above."""
+def test_every_integer_operand_is_declared() -> None:
+    """A new operator declares its index operands, or is in the list above."""
     for op in relax_ops():
         numbers = _NUMBERS.get(op.SHORT_NAME, set())
         missing = _integer_operands(op) - op.index_operands.keys() - numbers
         assert not missing, f"{op.OPERATION_NAME}: index_operands lacks {missing}"
 
 
-def test_descriptions_name_operands() -> None:
+def test_declarations_name_operands() -> None:
     described = [op for op in relax_ops() if op.index_operands]
 
     assert len(described) >= 18
@@ -70,7 +70,7 @@ def test_descriptions_name_operands() -> None:
 
 
 def _checked_cases() -> Iterator[object]:
-    """The first case of each operand whose indices have a range, and that has some."""
+    """For every index operand with a range, its first test case that is not empty."""
     for op in relax_ops():
         for name, operand in op.index_operands.items():
             for case in op.cases:
@@ -103,7 +103,7 @@ def _range(
 def test_indices_are_checked(
     op: type[RelaxOperation], case: Case, name: str, column: int | None
 ) -> None:
-    """One below and one above the range are refused; the lowest and highest are not."""
+    """The bounds of the range are accepted; one below and one above are rejected."""
     module = case_module(op, case)
     found = _range(op, case, name)
     allowed = found[0] if isinstance(found, Sequence) else found
@@ -121,7 +121,7 @@ def test_indices_are_checked(
 
 
 def _inputs(case: Case, place: int, index: int, column: int | None) -> list[np.ndarray]:
-    """The inputs of a case, with one index in place of all."""
+    """The inputs of a test case, with all indices replaced by one."""
     inputs = case.random_inputs(seed=0)
     given = inputs[place][0] if isinstance(inputs[place], list) else inputs[place]
     if column is not None:

@@ -1,4 +1,4 @@
-"""Every number of the floats of a byte and less, and every tie between two of them."""
+"""Exhaustive conversions of narrow floats (8 bits or fewer), with all rounding ties."""
 
 import ml_dtypes
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from relax_mlir import compile
 from relax_mlir.dialects import dtypes
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.testing.cases import case_module
 
@@ -27,7 +27,7 @@ def _converted(x: np.ndarray, name: str) -> np.ndarray:
 
 @pytest.mark.slow  # two programs are compiled
 @pytest.mark.parametrize("name", _TYPES)
-def test_every_number_comes_back(name: str) -> None:
+def test_every_number_round_trips(name: str) -> None:
     numbers = _every_number(name)
 
     wide = _converted(numbers, "float32")
@@ -42,8 +42,8 @@ def test_every_number_comes_back(name: str) -> None:
 
 @pytest.mark.slow  # a program is compiled
 @pytest.mark.parametrize("name", _TYPES)
-def test_what_lies_between_two_numbers_goes_to_the_nearer(name: str) -> None:
-    """Half way, just below and just above; ties go to the even one."""
+def test_rounding_to_nearest_even(name: str) -> None:
+    """Halfway cases, just below and just above; ties to even."""
     exact = np.unique(_every_number(name).astype(np.float32))
     exact = exact[np.isfinite(exact)]
     ties = exact[:-1] / 2 + exact[1:] / 2

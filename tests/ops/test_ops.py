@@ -1,12 +1,13 @@
-"""What every operator is tested for, by its own cases."""
+"""Tests of every operator on its own test cases."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, reference
-from relax_mlir.compiler import compile
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import compile
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
@@ -29,16 +30,16 @@ _SOME_CASES = [
 
 
 @pytest.mark.parametrize(("op", "case"), _SOME_CASES)
-def test_text_reads_back(op: type[RelaxOperation], case: Case) -> None:
-    """What the operation prints as, parses to the same."""
+def test_text_round_trips(op: type[RelaxOperation], case: Case) -> None:
+    """The printed module parses back to the same text."""
     text = str(case_module(op, case))
 
     assert str(IRModule.parse(text)) == text
 
 
 @pytest.mark.parametrize(("op", "case"), _EVERY_CASE)
-def test_inferred_type_is_the_references(op: type[RelaxOperation], case: Case) -> None:
-    """The types that ``infer`` gives are those of what ``reference`` returns."""
+def test_inferred_type_matches_reference(op: type[RelaxOperation], case: Case) -> None:
+    """The types from ``infer`` are those of the arrays from ``reference``."""
     module = case_module(op, case)
 
     results = reference.run(module, *flat_inputs(case.random_inputs(seed=0)))
@@ -56,7 +57,7 @@ def test_inferred_type_is_the_references(op: type[RelaxOperation], case: Case) -
     ("op", "case"), [c for c in _SOME_CASES if hasattr(c.values[0], "legalize")]
 )
 def test_compiled_matches_reference(op: type[RelaxOperation], case: Case) -> None:
-    """The code we generate computes what the operator's numpy definition says."""
+    """The compiled operator agrees with its numpy reference."""
     module = case_module(op, case)
     inputs = flat_inputs(case.random_inputs(seed=0))
     expected = reference.run(module, *inputs)

@@ -1,6 +1,6 @@
-"""Each operator's program, as a script that is read back, computes the same.
+"""Round trip of every operator's tensor program through TVMScript, with the same results.
 
-CI runs a case of each operator; ``make scripts`` runs every case.
+CI runs one test case of each operator; ``make scripts`` runs every case.
 """
 
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from relax_mlir import reference
-from relax_mlir.compiler import compile
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import compile
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.relax.transform import LegalizeOps
-from relax_mlir.script import from_source
 from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
+from relax_mlir.tvm.relax.transform import LegalizeOps
+from relax_mlir.tvm.script import from_source
 
-# Programs that no script can spell, and the operation for which there is no spelling.
-_VECTORS = r"`vector\.(load|maskedload|store|maskedstore)`: a script has no spelling"
+# Programs that TVMScript cannot express, and the operation that it lacks.
+_VECTORS = r"`vector\.(load|maskedload|store|maskedstore)`: TVMScript cannot express"
 _UNSPELLED: Mapping[str, str] = {
     # Their loops load and store several units as vectors, under a mask at the end.
     "relax.nn_gru": _VECTORS,
@@ -37,9 +37,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("op", "case"), parameters)
 
 
-def test_a_script_computes_what_the_operator_does(
-    op: type[RelaxOperation], case: Case
-) -> None:
+def test_script_matches_reference(op: type[RelaxOperation], case: Case) -> None:
     module = case_module(op, case)
     legal = LegalizeOps()(module)
     if op.OPERATION_NAME in _UNSPELLED:

@@ -1,24 +1,25 @@
-"""Each operator has two definitions, its ``legalize`` and TOPI's program: they agree.
+"""Agreement of the two legalizations of every operator: its ``legalize`` and TOPI.
 
-A module is compiled as it is, and after ``LegalizeOps``; both give what ``reference``
-does. CI runs a case of each operator, and all of those with indices that a program must
-not follow out of memory; ``make two-paths`` runs every case.
+A module is compiled directly and after ``LegalizeOps``; both agree with ``reference``. CI
+runs one test case of each operator, and all cases with out-of-range indices, which must
+not be accessed; ``make two-paths`` runs every case.
 """
 
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, reference
-from relax_mlir.compiler import compile
-from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir import IRModule
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import compile
+from relax_mlir.dialects.op_interface import Case, IndexCase
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.objects.expr import Var
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax.op import operator_function
-from relax_mlir.relax.transform import LegalizeOps
-from relax_mlir.relax.transform.legalize_ops import RULES
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
 from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
+from relax_mlir.tvm.relax.op import operator_function
+from relax_mlir.tvm.relax.transform import LegalizeOps
+from relax_mlir.tvm.relax.transform.legalize_ops import LEGALIZE_RULES
 from tests.transforms.graphs import program
 
 
@@ -37,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.sampled(2)
 def test_both_paths_match_reference(op: type[RelaxOperation], case: Case) -> None:
-    """The module as it is, and after ``LegalizeOps``, gives what ``reference`` gives."""
+    """The module, compiled directly and after ``LegalizeOps``, agrees with ``reference``."""
     module = case_module(op, case)
     inputs = flat_inputs(case.random_inputs(seed=0))
     expected = list(map(np.asarray, reference.run(module, *inputs)))
@@ -58,15 +59,15 @@ def _legalized(module: IRModule) -> list[str]:
     return [f.name.value for f in LegalizeOps()(module).func_ops()]
 
 
-def test_most_operators_keep_the_program_of_topi() -> None:
-    """What TOPI computes in another way is left to the operator's own program."""
+def test_operators_legalized_without_topi() -> None:
+    """Operators for which TOPI differs are legalized by their own ``legalize``."""
     ours = {f"relax.{op.script_name()}" for op in relax_ops() if op.cases}
     x, y = (Var(name, TensorStructInfo((3, 4), "float32")) for name in "xy")
 
     added = program([x, y], operator_function("relax.floor_divide")(x, y))
     rest = program([x, y], operator_function("relax.floor_mod")(x, y))
 
-    assert len(ours & RULES.keys()) > 100
+    assert len(ours & LEGALIZE_RULES.keys()) > 100
     assert "T_floor_divide" in LegalizeOps()(added).script()
     assert "T_floor_mod" not in LegalizeOps()(rest).script()
     assert _legalized(rest) == ["main", "floor_mod"]

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of pipelines."""
+"""Fixtures of the pipeline tests."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from importlib import invalidate_caches
 import pytest
 
 import relax_mlir.passes.relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from tests.pipeline.sources import PASSES, SOURCE
 
 

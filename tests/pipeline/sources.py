@@ -1,4 +1,4 @@
-"""What the tests of pipelines run, and on what."""
+"""Passes and modules for the pipeline tests."""
 
 PASSES = '''
 """Passes that exist only while these tests run."""
@@ -8,7 +8,7 @@ from typing import Literal
 
 from mlir import ir
 
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.patterns import Pass
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ZzRename(Pass):
 
 @dataclass(frozen=True)
 class ZzBreak(Pass):
-    """Leaves a module that is not valid: a value is used before it exists."""
+    """Leaves an invalid module: a value is used before it exists."""
 
     def run(self, module):
         ops = list(module.func_ops()[0].entry_block.operations)
@@ -64,7 +64,7 @@ class ZzBreak(Pass):
 
 @dataclass(frozen=True)
 class ZzMlirError(Pass):
-    """Makes MLIR complain."""
+    """Triggers an MLIR error."""
 
     def run(self, module):
         ir.Module.parse("func.func @f(", module.context)

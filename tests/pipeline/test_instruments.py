@@ -1,4 +1,4 @@
-"""What watches a pipeline: dumps, times and reproducers."""
+"""Pipeline instruments: dumps, timing and reproducers."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import (
     PrintIR,
     Reproducer,
@@ -37,7 +37,7 @@ def test_the_module_is_printed_around_passes(
     assert found == titles
 
 
-def test_a_dump_follows_a_failure(module: IRModule) -> None:
+def test_ir_is_dumped_after_a_failure(module: IRModule) -> None:
     printed: list[str] = []
 
     with pytest.raises(PassError):
@@ -64,7 +64,7 @@ def test_times_add_up(module: IRModule) -> None:
     assert sum(parts) == pytest.approx(total, abs=0.01)  # each is rounded to 1 us
 
 
-def test_a_reproducer_fails_the_same_way(module: IRModule, tmp_path: Path) -> None:
+def test_reproducer_fails_the_same_way(module: IRModule, tmp_path: Path) -> None:
     pipeline = "symbol-dce,relax-zz-options{count=-1 some-text='a b'}"
 
     with pytest.raises(KeyError) as caught:
@@ -80,7 +80,7 @@ def test_a_reproducer_fails_the_same_way(module: IRModule, tmp_path: Path) -> No
         opt(IRModule.parse(text), command.split("'")[1])
 
 
-def test_a_reproducer_of_an_mlir_failure_is_in_the_message(
+def test_reproducer_of_an_mlir_failure_is_in_the_message(
     module: IRModule, tmp_path: Path
 ) -> None:
     with pytest.raises(
@@ -89,7 +89,7 @@ def test_a_reproducer_of_an_mlir_failure_is_in_the_message(
         opt(module, "relax-zz-break", instruments=[Reproducer(tmp_path)])
 
 
-def test_a_reproducer_that_cannot_be_written_hides_nothing(
+def test_unwritable_reproducer_does_not_hide_the_error(
     module: IRModule, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("")

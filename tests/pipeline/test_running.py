@@ -1,11 +1,11 @@
-"""Running pipelines, and what is said when they fail."""
+"""Execution of pipelines, and their errors."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from relax_mlir.errors import IRError, PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import (
     Instrument,
     Step,
@@ -15,7 +15,7 @@ from tests.pipeline.sources import SOURCE
 
 
 class Recorder(Instrument):
-    """Remembers what it is told."""
+    """Records its callbacks."""
 
     def __init__(self, label: str = "") -> None:
         self.label = label
@@ -62,7 +62,7 @@ def test_our_passes_and_upstreams_run_in_order(module: IRModule) -> None:
     ]
 
 
-def test_the_callers_module_stays_as_it_is(module: IRModule) -> None:
+def test_input_module_is_not_modified(module: IRModule) -> None:
     before = str(module)
 
     opt(module, "canonicalize,cse,symbol-dce")
@@ -96,7 +96,7 @@ def test_failing_upstream_pass_is_named_with_mlirs_reason(module: IRModule) -> N
     assert caught.value.__cause__ is not None
 
 
-def test_errors_in_several_functions_do_not_end_the_process() -> None:
+def test_errors_in_several_functions_do_not_abort_the_process() -> None:
     """MLIR's threads report errors without holding the interpreter lock."""
     parts = [SOURCE.replace("@", f"@f{i}_") for i in range(20)]
     module = IRModule.parse("\n".join(parts))
@@ -106,7 +106,7 @@ def test_errors_in_several_functions_do_not_end_the_process() -> None:
         opt(module, "func.func(func.return(cse))")
 
 
-def test_exceptions_of_python_passes_arrive_as_themselves(module: IRModule) -> None:
+def test_exceptions_of_python_passes_are_propagated(module: IRModule) -> None:
     recorder = Recorder("recorder")
 
     with pytest.raises(KeyError, match="count") as caught:
@@ -124,14 +124,14 @@ def test_mlir_errors_in_python_passes_become_pass_errors(module: IRModule) -> No
         opt(module, "relax-zz-mlir-error")
 
 
-def test_a_pass_that_leaves_an_invalid_module_is_named(module: IRModule) -> None:
+def test_pass_that_leaves_an_invalid_module_is_named(module: IRModule) -> None:
     with pytest.raises(
         PassError, match="pass 2 of 3, `relax-zz-break`, left an invalid module: loc"
     ):
         opt(module, "cse,relax-zz-break,symbol-dce")
 
 
-def test_verification_can_be_left_out(module: IRModule) -> None:
+def test_verification_can_be_disabled(module: IRModule) -> None:
     result = opt(module, "relax-zz-break", verify=False)
 
     with pytest.raises(IRError, match="does not dominate"):
@@ -141,7 +141,7 @@ def test_verification_can_be_left_out(module: IRModule) -> None:
     assert "pass" not in str(caught.value)
 
 
-def test_instruments_may_find_fault(module: IRModule) -> None:
+def test_instruments_can_raise_errors(module: IRModule) -> None:
     class Picky(Recorder):
         def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
             raise ArithmeticError("values differ")

@@ -1,4 +1,4 @@
-"""Pipeline text: what it says, how it is printed, and what is wrong with it."""
+"""Pipeline text: parsing, printing and errors."""
 
 import contextlib
 from importlib import import_module
@@ -40,7 +40,7 @@ def our_pass(**options: Any) -> OurPass:  # Any: as many types as options
         ("func.func(relax-zz-rename)", "func.func(relax-zz-rename)"),
     ],
 )
-def test_text_is_printed_in_its_shortest_form(text: str, printed: str) -> None:
+def test_pipeline_text_is_printed_in_its_shortest_form(text: str, printed: str) -> None:
     pipeline = Pipeline.parse(text)
 
     assert str(pipeline) == printed
@@ -72,7 +72,7 @@ def test_text_is_printed_in_its_shortest_form(text: str, printed: str) -> None:
         ("mode=small", {"mode": "small"}),
     ],
 )
-def test_options_get_the_type_of_their_field(
+def test_options_are_parsed_by_field_type(
     options: str, expected: dict[str, Any]
 ) -> None:
     pipeline = Pipeline.parse(f"relax-zz-options{{{options}}}")
@@ -94,7 +94,7 @@ def test_options_get_the_type_of_their_field(
         ("func.func", "expected passes in parentheses after `func.func`"),
         ("func.func()", r"expected passes in `func.func\(...\)`"),
         ("fun.func(cse)", "unknown operation `fun.func`. Did you mean `func.func`"),
-        ("cse(cse)", "`cse` is a pass: its options stand in braces"),
+        ("cse(cse)", "`cse` is a pass: its options go in braces"),
         ("canonicalise", "unknown pass `canonicalise`. Did you mean `canonicalize`"),
         ("relax-zz-option", "unknown pass.*Did you mean `relax-zz-options`"),
         ("relax-Zz-options", "unknown pass `relax-Zz-options`"),
@@ -136,7 +136,7 @@ def test_malformed_text_is_explained(text: str, message: str) -> None:
         Pipeline.parse(text)
 
 
-def test_a_caret_shows_where() -> None:
+def test_caret_marks_the_position() -> None:
     text = "relax-zz-options,\nrelax-zz-options{is-on count=x}"
 
     with pytest.raises(PipelineError) as caught:
@@ -192,7 +192,7 @@ pipelines = st.lists(option_values.map(lambda o: ("ours", o)) | nests, max_size=
 
 @settings(max_examples=25)  # 10 ms each
 @given(pipelines)
-def test_every_pipeline_survives_its_text(elements: list[Any]) -> None:
+def test_pipelines_round_trip_through_text(elements: list[Any]) -> None:
     pipeline = Pipeline(
         tuple(our_pass(**e[1]) if isinstance(e, tuple) else e for e in elements)
     )
@@ -246,7 +246,7 @@ pieces = st.sampled_from(
 @given(st.lists(pieces, max_size=20).map("".join) | st.text(max_size=40))
 @example("cse{")
 @example("\\")
-def test_no_text_does_worse_than_a_pipeline_error(text: str) -> None:
+def test_any_text_parses_or_raises_a_pipeline_error(text: str) -> None:
     with contextlib.suppress(PipelineError):
         pipeline = Pipeline.parse(text)
         assert Pipeline.parse(str(pipeline)) == pipeline

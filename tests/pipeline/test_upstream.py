@@ -1,4 +1,4 @@
-"""Which of upstream's passes are kept from our modules, and that it is all of them."""
+"""The table of refused upstream passes is correct and complete."""
 
 import os
 import subprocess
@@ -9,22 +9,22 @@ import pytest
 
 import relax_mlir.passes.relax
 from relax_mlir.errors import PassError, PipelineError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import (
     Pipeline,
 )
-from relax_mlir.pipeline.upstream import ONLY_ON, REFUSED
+from relax_mlir.pipeline.upstream import ALLOWED_ANCHORS, REFUSED
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 @pytest.mark.parametrize("text", ["{}", "inline{{default-pipeline={}}}"])
-def test_deadly_passes_are_refused_with_the_reason(name: str, text: str) -> None:
+def test_aborting_passes_are_refused_with_a_reason(name: str, text: str) -> None:
     with pytest.raises(PipelineError, match=f"`{name}` is refused: it"):
         Pipeline.parse(text.format(name))
 
 
-@pytest.mark.parametrize("name", sorted(ONLY_ON))
-def test_passes_that_are_deadly_on_functions_are_refused_there(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(ALLOWED_ANCHORS))
+def test_passes_that_abort_on_functions_are_refused_there(name: str) -> None:
     Pipeline.parse(name)
     with pytest.raises(PipelineError, match=f"`{name}` runs on .*, not on `any`"):
         Pipeline.parse(f"any({name})")
@@ -34,9 +34,7 @@ def test_passes_that_are_deadly_on_functions_are_refused_there(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["<lambda>", "a b", "a@b", "é"])
 @pytest.mark.parametrize("linkage", ["", "internal"])
-def test_names_that_llvm_cannot_print_in_ptx_are_refused(
-    name: str, linkage: str
-) -> None:
+def test_names_invalid_in_ptx_are_rejected(name: str, linkage: str) -> None:
     module = IRModule.parse(f"""
         module attributes {{gpu.container_module}} {{
           gpu.module @m {{
@@ -63,9 +61,9 @@ def test_names_that_llvm_cannot_print_in_ptx_are_refused(
 EVERY_PASS = """
 import contextlib, sys
 from pathlib import Path
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import upstream
-from relax_mlir.rewriting import walk
+from relax_mlir.rewrite.patterns import walk
 
 program = '''
 attributes {tir.prim_func} {
@@ -151,7 +149,7 @@ for name, anchors in trials[int(sys.argv[2]):]:
 
 
 @pytest.mark.slow
-def test_upstream_passes_that_harm_our_modules_are_exactly_those_refused(
+def test_refused_upstream_passes_are_exactly_the_harmful_ones(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "every_pass.py"
@@ -178,5 +176,5 @@ def test_upstream_passes_that_harm_our_modules_are_exactly_those_refused(
 
     assert len(progress.read_text().splitlines()) > 600
     found = {line.split()[0] for line in harmful}
-    assert found == {*REFUSED, *ONLY_ON} - {"composite-fixed-point-pass"}
+    assert found == {*REFUSED, *ALLOWED_ANCHORS} - {"composite-fixed-point-pass"}
     assert all(line.endswith(" 1") for line in harmful), harmful

@@ -1,4 +1,4 @@
-"""Expressions printed as trees of nodes."""
+"""Printing of expressions as syntax trees."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from relax_mlir import relax, tir
-from relax_mlir.relax.testing import ASTPrinter, dump_ast
-from relax_mlir.script import from_source
-from relax_mlir.script import relax as R  # noqa: N812  as scripts do
+from relax_mlir.tvm import relax, tir
+from relax_mlir.tvm.relax.testing import ASTPrinter, dump_ast
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts do
 
 FUNCTION = """
 @R.function(private=True)
@@ -85,13 +85,13 @@ def test_struct_info_has_nodes(info: object, tree: str) -> None:
     assert tree in ASTPrinter().visit_struct_info_(known)
 
 
-def test_a_cast_takes_struct_info_as_scripts_spell_it() -> None:
+def test_a_match_cast_takes_struct_info_in_script_notation() -> None:
     cast = relax.MatchCast(relax.Var("y"), relax.Var("x"), R.Tensor((3,), "int8"))
 
     assert isinstance(cast.struct_info, relax.TensorStructInfo)
     assert dump_ast(cast).startswith("MatchCast(")
 
 
-def test_what_is_no_node_is_refused() -> None:
+def test_other_objects_are_rejected() -> None:
     with pytest.raises(TypeError, match="dump_ast: `exp`: expected an Expr"):
         dump_ast(3)  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,4 @@
-"""Names and texts of attributes that MLIR does not take: an empty name ended the process."""
+"""Attribute names and strings that abort MLIR, such as empty names, are rejected."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from relax_mlir import IRModule, tir
-from relax_mlir.script import relax as R  # noqa: N812  as scripts do
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir import IRModule
+from relax_mlir.tvm import tir
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts do
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 # pyright: reportInvalidTypeForm=false
 
@@ -67,7 +68,7 @@ _WAYS: tuple[Callable[[dict[Any, Any]], object], ...] = (
         ({"a": 2**63}, "expected an integer of 64 bits"),
     ],
 )
-def test_what_mlir_does_not_take_is_refused(
+def test_names_that_abort_mlir_are_rejected(
     way: Callable[[dict[Any, Any]], object], attrs: dict[Any, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -1,10 +1,10 @@
-"""What a builder refuses, and how it nests what it is given."""
+"""Errors, nesting and normalization of `BlockBuilder`."""
 
 import pytest
 
-from relax_mlir import relax, te
 from relax_mlir.errors import BuilderError
-from relax_mlir.objects.struct_info import TensorStructInfo
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.tvm import relax, te
 
 X = relax.Var("x", TensorStructInfo((5,)))
 
@@ -47,7 +47,7 @@ def test_a_call_in_normal_form_learns_its_own_result() -> None:
     assert call.struct_info == X.struct_info
 
 
-def test_an_element_of_a_tuple_that_is_written_out_is_asked_for() -> None:
+def test_a_field_of_a_tuple_expression_is_a_binding() -> None:
     builder = relax.BlockBuilder()
     pair = relax.Tuple([X, relax.op.exp(X)])
 
@@ -58,7 +58,7 @@ def test_an_element_of_a_tuple_that_is_written_out_is_asked_for() -> None:
     assert isinstance(made.tuple_value[1], relax.Var)
 
 
-def test_bindings_of_no_dataflow_part_the_block_that_is_open() -> None:
+def test_bindings_outside_dataflow_split_the_current_block() -> None:
     inner = relax.BlockBuilder()
     with inner.function("inner", [X]):
         inner.emit_func_output(inner.emit(relax.op.exp(X)))
@@ -75,10 +75,10 @@ def test_bindings_of_no_dataflow_part_the_block_that_is_open() -> None:
     assert is_dataflow == [True, False, True]
 
 
-def test_shapes_are_passed_to_tensor_expressions_written_out() -> None:
+def test_shape_variables_are_resolved_for_tensor_expressions() -> None:
     shape = relax.Var("s", relax.ShapeStructInfo((5,)))
 
-    with pytest.raises(AssertionError, match="written out"):
+    with pytest.raises(AssertionError, match="literal shape"):
         relax.BlockBuilder().call_te(
             lambda x, s: te.compute(s, lambda i: x[i]), X, shape
         )
@@ -103,7 +103,7 @@ def test_modules_have_attributes_of_every_plain_type() -> None:
         assert module.with_attr("a", value).attrs["a"] == value
 
 
-def test_a_function_that_cannot_be_written_leaves_nothing() -> None:
+def test_a_failed_function_leaves_no_trace() -> None:
     builder = relax.BlockBuilder()
 
     with pytest.raises(ValueError, match="UTF-8"):
@@ -111,7 +111,7 @@ def test_a_function_that_cannot_be_written_leaves_nothing() -> None:
     assert not builder.get().function_names()
 
 
-def test_the_result_of_a_call_that_stands_nowhere_is_known() -> None:
+def test_a_detached_call_has_struct_info() -> None:
     call = relax.Call(relax.Op.get("relax.add"), [X, X])
 
     function = relax.Function([X], call)

@@ -1,10 +1,11 @@
-"""Effects of operations, of functions that are called, and of what is inside them."""
+"""Side effects of operations, calls and nested operations."""
 
 import pytest
 from mlir import ir
 
 from relax_mlir.dialects.effects import Effects
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.effects import (
     EffectAnalysis,
     effects_of_operator,
@@ -12,8 +13,7 @@ from relax_mlir.objects.effects import (
     may_stop,
 )
 from relax_mlir.objects.expr import Op
-from relax_mlir.script import from_source
-from relax_mlir.traversal import own_operations, walk
+from relax_mlir.tvm.script import from_source
 
 _UPSTREAM = """
 func.func @f(%m: memref<4xf32>, %t: tensor<4xf32>, %i: index, %c: i1) attributes {tir.prim_func} {
@@ -109,7 +109,7 @@ def test_a_registered_purity_counts_first(
             op.set_attr("FPurity", before)
 
 
-def test_which_operators_stop_a_program() -> None:
+def test_operators_that_may_abort() -> None:
     assert may_stop("relax.assert_op")
     assert may_stop("relax.check_indices")
     assert not may_stop("relax.add")
@@ -200,7 +200,7 @@ class Module:
 
 
 def named(name: str) -> tuple[EffectAnalysis, ir.OpView]:
-    """The analysis, and the operation of ``main`` that makes a variable."""
+    """The analysis, and the operation of ``main`` whose result has the name."""
     for op in walk(_MODULE.func_op("main")):
         found = op.operation.attributes.get("relax.name")
         if found is not None and ir.StringAttr(found).value == name:
@@ -231,7 +231,7 @@ def test_effects_of_calls(name: str, expected: Effects) -> None:
     assert effects.of(op) == expected  # as it is remembered
 
 
-def test_functions_that_are_not_looked_at_may_do_anything() -> None:
+def test_calls_have_unknown_effects_without_the_module() -> None:
     _, op = named("repeated")
 
     assert EffectAnalysis().of(op) == Effects.UNKNOWN
@@ -253,7 +253,7 @@ def test_functions_that_are_not_looked_at_may_do_anything() -> None:
         ("printed", False, False, False),
     ],
 )
-def test_what_passes_may_do(
+def test_permissions_of_passes(
     name: str, removable: bool, mergeable: bool, computation: bool
 ) -> None:
     effects, op = named(name)

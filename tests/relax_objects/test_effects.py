@@ -1,4 +1,4 @@
-"""What is pure, allocates, writes or is seen: every operation and operator, in a table."""
+"""Table of the effects of all operations and operators."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from relax_mlir.dialects.tir import Tir
 from relax_mlir.objects.effects import EffectAnalysis, effects_of_operator
 from relax_mlir.objects.expr import Op
 from relax_mlir.objects.operators import STRUCTURAL, operator_names
-from relax_mlir.script import from_source
+from relax_mlir.tvm.script import from_source
 
-# Operations with effects of their own; any other operation of relax only computes.
+# Operations with effects of their own; any other Relax operation is pure.
 _RELAX = {
     "call": "unknown",
     "call_dps_packed": "calls",
@@ -38,7 +38,7 @@ _TIR = {
     "vector_load": "reads",
     "vector_store": "writes",
 }
-# Operators without an operation: what they do, and whether Relax calls them pure.
+# Operators without an operation: their effects, and whether Relax calls them pure.
 _OPERATORS = {
     "assert_op": ("checks, observed", False),
     "builtin.alloc_tensor": ("allocates", True),
@@ -83,7 +83,7 @@ _OPERATORS = {
 }
 
 
-def _spelled(effects: Effects) -> str:
+def _effects_text(effects: Effects) -> str:
     if effects == Effects.UNKNOWN:
         return "unknown"
     single = [e for e in Effects if e.value.bit_count() == 1 and e in effects]
@@ -91,14 +91,14 @@ def _spelled(effects: Effects) -> str:
 
 
 def test_every_operation_of_relax_has_its_effects() -> None:
-    found = {op.SHORT_NAME: _spelled(op.effects) for op in relax_ops()}
+    found = {op.SHORT_NAME: _effects_text(op.effects) for op in relax_ops()}
 
     assert len(found) > 150
     assert {name: e for name, e in found.items() if e != "none"} == _RELAX
 
 
 def test_every_operation_of_tir_has_its_effects() -> None:
-    found = {op.SHORT_NAME: _spelled(op.effects) for op in Tir.operations}
+    found = {op.SHORT_NAME: _effects_text(op.effects) for op in Tir.operations}
 
     assert found == _TIR
 
@@ -111,7 +111,7 @@ def test_every_operator_has_its_effects() -> None:
     for name, effects in found.items():
         own = _RELAX.get(name.removeprefix("relax."), "none")
         expected = table.get(name, (own, True))
-        assert (_spelled(effects), effects.is_pure) == expected, name
+        assert (_effects_text(effects), effects.is_pure) == expected, name
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_every_operator_has_its_effects() -> None:
         (Effects.UNKNOWN, False, False, False, True),
     ],
 )
-def test_what_passes_may_do(
+def test_permissions_of_passes(
     effects: Effects,
     removable: bool,
     mergeable: bool,
@@ -197,7 +197,7 @@ class Module:
 def test_a_call_has_the_effects_of_the_function() -> None:
     effects = EffectAnalysis(_Calls.mlir.operation)
     found = {
-        str(op.attributes["callee"]): _spelled(effects.of(op))
+        str(op.attributes["callee"]): _effects_text(effects.of(op))
         for op in _Calls.func_op("main").entry_block.operations
         if op.operation.name == "relax.call"
     }

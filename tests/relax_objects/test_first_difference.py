@@ -1,9 +1,9 @@
-"""Where two programs are said to differ: what is computed comes before its types."""
+"""The first reported mismatch of two programs: operators before types."""
 
 import pytest
 
-from relax_mlir import relax
-from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
 
 X = relax.Var("x", relax.TensorStructInfo((3,), "float32"))
 

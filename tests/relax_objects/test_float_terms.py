@@ -1,4 +1,4 @@
-"""Arithmetic of floats that TVM's constructors fold, in programs that are read."""
+"""Reading float arithmetic that TVM's constructors would fold."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,10 +10,10 @@ import pytest
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.tir_writer import ProgramWriter
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.objects.write.prim_func import PrimFuncWriter
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 _INF, _NAN = np.inf, np.nan
 _X = np.array([_NAN, _INF, -_INF, -0.0, 0.0, -1.5, 3], np.float32)
@@ -58,7 +58,7 @@ _COMPARISONS = {
 
 
 def _module(rows: Sequence[str]) -> IRModule:
-    """A program that stores ``%r<number>`` into the rows of its output."""
+    """A PrimFunc that stores ``%r<number>`` into the rows of its output."""
     shape = f"{len(rows)}x7xf32"
     stores = "".join(
         f"""{row}
@@ -93,7 +93,7 @@ func.func private @work(%x: memref<7xf32>, %o: memref<{shape}>)
 
 @cache
 def _computed(rows: Sequence[str]) -> np.ndarray:
-    """What the script of a program computes."""
+    """The output of the PrimFunc that its script describes."""
     again = from_source(_module(rows).script())
     (actual,) = relax_mlir.compile(again, cache=False)(_X)
     return np.asarray(actual)
@@ -124,7 +124,7 @@ def test_a_script_compares_nan_as_the_program_does(predicate: str) -> None:
     np.testing.assert_array_equal(actual, _COMPARISONS[predicate])
 
 
-def test_a_sum_that_python_would_fold_is_spelled_as_a_call() -> None:
+def test_a_sum_that_python_would_fold_is_printed_as_a_call() -> None:
     x = prim.Var("x", "float32")
     folded = prim.Add(x, prim.const(0.0, "float32"))
     kept = prim.Add(x, prim.const(2.0, "float32"))
@@ -149,7 +149,7 @@ def test_numbers_that_are_rounded_to_0_keep_their_sign(function: Any) -> None:
     assert not np.signbit(function(T.float32(0.0)).value)
 
 
-def test_a_script_keeps_a_bound_of_what_is_cast() -> None:
+def test_a_script_keeps_a_clamp_before_a_cast() -> None:
     row = """%c0 = arith.cmpf ogt, %v, %zero : f32
     %s0 = arith.select %c0, %v, %zero : f32
     %i0 = arith.fptosi %s0 : f32 to i32
@@ -172,10 +172,10 @@ _FOLDS = T.Call("float32", "ceil", [T.float32(-0.25)])
         lambda x: prim.Mul(x, prim.Add(_FOLDS, _FOLDS)),
     ],
 )
-def test_operations_on_what_folds_are_spelled_as_they_are(operation: Any) -> None:
-    """A script that is read folds ``T.ceil`` of a number, and then what holds it."""
+def test_operations_on_folding_operands_are_printed_unchanged(operation: Any) -> None:
+    """Parsing the script folds ``T.ceil`` of a constant, and then the expression around it."""
     buffer = Buffer((1,), "float32", "A")
-    writer = ProgramWriter("folds")
+    writer = PrimFuncWriter("folds")
     writer.buffer_param(buffer)
     writer.store(buffer, operation(buffer[0]), [0])
     text = writer.finish({}).script()

@@ -1,11 +1,11 @@
-"""Operations beside what keeps them defined: scripts spell the program's own choices."""
+"""Guards of the program itself are not mistaken for those of divisions and casts."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.script import from_source
+from relax_mlir.tvm.script import from_source
 
 _X = np.array([-5, -1, 0, 3, 20, 1e10], np.float32)
 _A = np.array([-7, -1, 0, 1, 3, 9], np.int32)
@@ -34,7 +34,7 @@ _TERMS = {
 
 def _module(term: str) -> IRModule:
     return from_source(f"""
-from relax_mlir.script import ir as I, relax as R, tir as T
+from relax_mlir.tvm.script import ir as I, relax as R, tir as T
 
 @I.ir_module
 class Module:
@@ -54,7 +54,7 @@ class Module:
 
 
 @pytest.mark.parametrize("term", _TERMS)
-def test_a_script_keeps_the_choices_of_a_program(term: str) -> None:
+def test_a_script_keeps_the_selects_of_a_program(term: str) -> None:
     text = _module(term).script()
     (actual,) = relax_mlir.compile(from_source(text), cache=False)(_X, _A)
 

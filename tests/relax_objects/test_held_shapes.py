@@ -1,13 +1,14 @@
-"""What operators say of results where a variable holds the shape of an operand."""
+"""Inference for operands whose shape is a shape variable."""
 
 import pytest
 
-from relax_mlir import relax
 from relax_mlir.errors import OperatorError
-from relax_mlir.objects import functions, prim
+from relax_mlir.objects import prim
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.expr import Call
-from relax_mlir.objects.struct_info import StructInfo
-from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.objects.expr.struct_info import StructInfo
+from relax_mlir.objects.prim import intrinsics
+from relax_mlir.tvm import relax
 
 Tensor, op = relax.TensorStructInfo, relax.op
 
@@ -16,7 +17,7 @@ def _inferred(call: Call) -> StructInfo:
     return relax.BlockBuilder().normalize(call).struct_info
 
 
-def _held(*sizes: object, dtype: str = "float32") -> relax.Var:
+def _shape_var_tensor(*sizes: object, dtype: str = "float32") -> relax.Var:
     shape = relax.Var("s", relax.ShapeStructInfo(sizes))
     return relax.Var("x", Tensor(shape, dtype))
 
@@ -25,23 +26,23 @@ def _known(*sizes: object, dtype: str = "float32") -> relax.Var:
     return relax.Var("y", Tensor(sizes, dtype))
 
 
-def test_a_map_keeps_the_variable_whose_sizes_are_known() -> None:
-    x = _held(5, 3)
+def test_elementwise_operators_keep_the_shape_variable() -> None:
+    x = _shape_var_tensor(5, 3)
 
     assert _inferred(op.exp(x)) == x.struct_info
     assert _inferred(op.nn.layer_norm(x, _known(3), _known(3), [-1])) == x.struct_info
 
 
-def test_most_operators_do_not_look_into_the_variable() -> None:
-    x = _held(5, 3)
+def test_most_operators_ignore_the_sizes_that_a_variable_holds() -> None:
+    x = _shape_var_tensor(5, 3)
 
     assert _inferred(op.permute_dims(x)) == Tensor(ndim=2)
     assert _inferred(op.sum(x, 1)) == Tensor(ndim=1)
     assert _inferred(op.concat([x, _known(5, 4)], 1)) == Tensor(ndim=2)
 
 
-def test_broadcasting_and_reshaping_look_into_it() -> None:
-    x = _held(5, 3)
+def test_broadcasting_and_reshaping_use_the_sizes_that_a_variable_holds() -> None:
+    x = _shape_var_tensor(5, 3)
 
     assert _inferred(op.add(x, _known(5, 3))) == Tensor((5, 3))
     assert _inferred(op.reshape(x, (-1, 5))) == Tensor((3, 5))
@@ -59,8 +60,8 @@ def test_a_shape_that_is_an_argument_is_that_of_the_result() -> None:
 
 
 def test_a_running_sum_of_everything_has_a_shape_of_its_own() -> None:
-    assert _inferred(op.cumsum(_held(7))) == Tensor(ndim=1)
-    assert _inferred(op.cumsum(_held(7), 0)).shape is not None  # pyright: ignore[reportAttributeAccessIssue]
+    assert _inferred(op.cumsum(_shape_var_tensor(7))) == Tensor(ndim=1)
+    assert _inferred(op.cumsum(_shape_var_tensor(7), 0)).shape is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_axes_of_other_sizes_than_one_are_not_squeezed() -> None:
@@ -130,10 +131,10 @@ def test_sums_collapse_to_sizes_that_are_known_to_fit() -> None:
         _inferred(op.collapse_sum_to(_known(4, n), (m,)))
 
 
-def test_a_size_is_what_a_choice_gives_that_no_size_can_turn() -> None:
+def test_a_select_with_a_decidable_condition_is_a_size() -> None:
     n = prim.Var("n", "int64")
-    chosen = functions.if_then_else(n < 0, n + 8, n)
-    open_ = functions.if_then_else(n < 4, n + 8, n)
+    chosen = intrinsics.if_then_else(n < 0, n + 8, n)
+    open_ = intrinsics.if_then_else(n < 4, n + 8, n)
 
     assert_structural_equal(Tensor((chosen,)), Tensor((n,)))
     with pytest.raises(ValueError, match="n < 4"):
@@ -152,7 +153,7 @@ def test_nothing_is_resized_to_one_size_that_is_meant_as_a_shape() -> None:
     image = _known(1, 3, 8, 8)
 
     assert _inferred(op.image.resize2d(image, (4,))) == Tensor((1, 3, 4, 4))
-    with pytest.raises(OperatorError, match="size: got one"):
+    with pytest.raises(OperatorError, match="expected one size per axis"):
         op.image.resize2d(image, relax.ShapeExpr((4,)))
 
 

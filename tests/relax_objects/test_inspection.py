@@ -1,12 +1,12 @@
-"""Operators that ask a tensor what it is."""
+"""Operators that inspect a tensor at run time."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax
 from relax_mlir.errors import OperatorError
 from relax_mlir.objects.expr import Call
+from relax_mlir.tvm import relax
 
 X = relax.Var("x", relax.TensorStructInfo(dtype="", ndim=-1))
 
@@ -25,7 +25,7 @@ X = relax.Var("x", relax.TensorStructInfo(dtype="", ndim=-1))
     ],
 )
 def test_what_a_tensor_is_asked_is_a_scalar(asked: Call, name: str, dtype: str) -> None:
-    assert asked.op == relax_mlir.ir.Op.get(f"relax.inspect.{name}")
+    assert asked.op == relax_mlir.tvm.ir.Op.get(f"relax.inspect.{name}")
     known = relax.BlockBuilder().normalize(asked).struct_info
     assert known == relax.PrimStructInfo(dtype)
 
@@ -42,8 +42,10 @@ def test_the_answers_are_those_of_the_array() -> None:
     with builder.function("main", [X]):
         asked = [X.ndim, X.shape[0], X.strides[0], X.dtype.bits]
         builder.emit_func_output(relax.Tuple(list(map(builder.emit, asked))))
-    machine = relax.VirtualMachine(relax_mlir.compile(builder.get()), relax_mlir.cpu())
+    machine = relax.VirtualMachine(
+        relax_mlir.compile(builder.get()), relax_mlir.tvm.cpu()
+    )
 
-    found = machine["main"](relax_mlir.nd.array(np.zeros((5, 3), "int16")))
+    found = machine["main"](relax_mlir.tvm.nd.array(np.zeros((5, 3), "int16")))
 
     assert [int(answer) for answer in found] == [2, 5, 3, 16]

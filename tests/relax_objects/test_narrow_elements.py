@@ -1,4 +1,4 @@
-"""Elements that memory pads to a byte, in scripts: bits stay bits."""
+"""Scripts keep the bits of elements that memory pads to a byte."""
 
 import ml_dtypes
 import numpy as np
@@ -8,10 +8,10 @@ import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.dialects import dtypes
 from relax_mlir.objects.expr import Var
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax.op import operator_function
-from relax_mlir.relax.transform import LegalizeOps
-from relax_mlir.script import from_source
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.tvm.relax.op import operator_function
+from relax_mlir.tvm.relax.transform import LegalizeOps
+from relax_mlir.tvm.script import from_source
 from tests.transforms.graphs import program
 
 _FLOAT4 = np.dtype(ml_dtypes.float4_e2m1fn)

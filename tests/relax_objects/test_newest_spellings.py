@@ -1,11 +1,11 @@
-"""What TVM's newest names say that older ones do not."""
+"""Semantics of TVM's newest names where they differ from older ones."""
 
 import pytest
 
 from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import PrimValue, ShapeExpr, StringImm
-from relax_mlir.objects.struct_info import PrimStructInfo
+from relax_mlir.objects.expr.struct_info import PrimStructInfo
 from relax_mlir.tvm import ffi
 
 

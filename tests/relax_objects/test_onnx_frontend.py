@@ -1,4 +1,4 @@
-"""`relax.frontend.onnx.from_onnx`, as programs for TVM call it."""
+"""`relax.frontend.onnx.from_onnx` with TVM's calling convention."""
 
 import numpy as np
 import onnx
@@ -7,9 +7,9 @@ from onnx import numpy_helper, parser
 
 import relax_mlir
 from models import fashion_mlp
-from relax_mlir import relax
 from relax_mlir.errors import ModelError
-from relax_mlir.relax.frontend.onnx import from_onnx
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.frontend.onnx import from_onnx
 
 X = np.linspace(-1, 1, 2 * 784, dtype=np.float32).reshape(2, 784)
 
@@ -40,7 +40,7 @@ def test_weights_may_be_parameters() -> None:
     assert model.SerializeToString(deterministic=True) == before
     names = [p.name_hint for p in module["main"].params]
     assert names == ["x", "w0", "b0", "w1", "b1"]
-    vm = relax.VirtualMachine(relax_mlir.compile(module), relax_mlir.cpu())
+    vm = relax.VirtualMachine(relax_mlir.compile(module), relax_mlir.tvm.cpu())
     y = vm["main"](X, *params["main"])
     (expected,) = relax_mlir.compile(model)(X)
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5, atol=1e-6)
@@ -83,6 +83,8 @@ def test_what_is_compiled_when_it_runs_is_called_by_name() -> None:
         g (float[n, 4] x, int64[1] axes) => (float[a, b] y) { y = ReduceSum (x, axes) }""")
     x = np.ones((2, 4), np.float32)
 
-    vm = relax.VirtualMachine(relax_mlir.compile(from_onnx(model)), relax_mlir.cpu())
+    vm = relax.VirtualMachine(
+        relax_mlir.compile(from_onnx(model)), relax_mlir.tvm.cpu()
+    )
 
     np.testing.assert_array_equal(vm["main"](x, np.array([1])).numpy(), [[4], [4]])

@@ -1,4 +1,4 @@
-"""What a program read is read before it is written over, in its script too."""
+"""Values are loaded before their buffer is overwritten, in scripts, too."""
 
 import re
 import sys
@@ -13,8 +13,8 @@ from mlir import ir
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.script import from_source
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.tvm.script import from_source
 from tests.schedule.evaluate import evaluate
 
 _SWAP = """
@@ -42,7 +42,7 @@ _CHOICE = """
     %n = arith.negf %v : f32
     memref.store %n, %o[%c1] : memref<2xf32>
 """
-# What was loaded before a choice is spelled where the choice is.
+# A load before an `scf.if` is printed at the `scf.if`.
 _CHOSEN = """
     %a = memref.load %o[%c0] : memref<2xf32>
     %v = scf.if %true -> f32 {
@@ -70,7 +70,7 @@ _IN_ORDER = """
 
 
 def _module(body: str) -> IRModule:
-    """A program that copies two elements, and then works on the copy."""
+    """A PrimFunc that copies two elements and then works on the copy."""
     return IRModule.parse(f"""
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
   %0 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
@@ -118,7 +118,7 @@ def test_a_script_reads_what_the_program_read(body: str, expected: list[int]) ->
 
 
 def _names(body: str) -> list[str]:
-    """What the script of a program gives a name that the program has not."""
+    """The values of the variables that the script introduces."""
     return re.findall(r"^ *v\d+: \S+ = (.*)$", _module(body).script(), re.MULTILINE)
 
 
@@ -168,14 +168,14 @@ _OF_WHAT_NOTHING_WRITES = f"""
     {_OVERWRITE}
     memref.store %a, %o[%c1] : memref<2xf32>
 """
-# A variable of the program itself: it has a value, which later stores do not change.
+# A variable of the program itself has its value at the definition.
 _LET = f"""
     {_LOAD}
     %l = "tir.let"(%a) {{name = "l"}} : (f32) -> f32
     {_OVERWRITE}
     memref.store %l, %o[%c1] : memref<2xf32>
 """
-# A loop that hands on values is a statement: scripts have a buffer for those.
+# A loop with iter_args is a statement: scripts have a buffer for these.
 _HANDED_ON = f"""
     {_LOAD}
     %r = scf.for %i = %c0 to %c2 step %c1 iter_args(%p = %a) -> f32 {{
@@ -186,7 +186,7 @@ _HANDED_ON = f"""
     {_OVERWRITE}
     memref.store %r, %o[%c1] : memref<2xf32>
 """
-# Of two buffers that are loaded from, the first to be written to counts.
+# Of two loaded buffers, the one that is written first counts.
 _OF_TWO_BUFFERS = f"""
     %v = scf.if %true -> f32 {{
       %a = memref.load %o[%c0] : memref<2xf32>
@@ -234,7 +234,7 @@ _IN_ALL_LANES = f"""
         (_IN_ALL_LANES, ["arg1[0]"]),
     ],
 )
-def test_what_is_read_later_has_a_name(body: str, expected: list[str]) -> None:
+def test_a_load_before_a_store_gets_a_variable(body: str, expected: list[str]) -> None:
     assert _names(body) == expected
 
 
@@ -251,7 +251,7 @@ def test_a_store_in_a_choice_of_values_is_not_left_out() -> None:
     memref.store %v, %o[%c0] : memref<2xf32>
     """)
 
-    with pytest.raises(ValueError, match=r"`scf\.if`: a script has no spelling for it"):
+    with pytest.raises(ValueError, match=r"`scf\.if`: TVMScript cannot express it"):
         module.script()
 
 
@@ -285,7 +285,7 @@ _SAME_ELEMENT = {
 
 @pytest.mark.parametrize("stored", _SAME_ELEMENT)
 @pytest.mark.parametrize("loaded", _SAME_ELEMENT)
-def test_boxes_of_a_buffer_are_the_same_memory(loaded: str, stored: str) -> None:
+def test_views_of_a_buffer_alias_it(loaded: str, stored: str) -> None:
     text = _IN_BOXES.replace("LOADED", _SAME_ELEMENT[loaded])
     text = text.replace("STORED", _SAME_ELEMENT[stored])
 
@@ -295,7 +295,7 @@ def test_boxes_of_a_buffer_are_the_same_memory(loaded: str, stored: str) -> None
 
 
 def _calls_of(count: int) -> int:
-    """How many functions are called to read so many loads, each with a store behind."""
+    """The number of function calls to read ``count`` loads, each before a store."""
     body = "".join(
         f"""
     %a{n} = memref.load %o[%c0] : memref<2xf32>
@@ -324,7 +324,7 @@ def test_twice_as_many_loads_take_twice_as_long() -> None:
     assert _calls_of(80) < 2.2 * _calls_of(40)
 
 
-# Random programs: trees first, of which values in scope are counted from the last.
+# Random programs as trees, in which values in scope are numbered from the last.
 
 _value = st.integers(0, 4)
 _index = st.sampled_from(["%c0", "%c1", "%i"])
@@ -358,7 +358,7 @@ class _Writer:
     """Writes trees as MLIR.
 
     Attributes:
-        lines: what is written.
+        lines: the lines of text.
     """
 
     def __init__(self) -> None:
@@ -366,7 +366,7 @@ class _Writer:
         self._count = 0
 
     def block(self, trees: Sequence[Any], scope: Sequence[str], index: str) -> str:
-        """Statements one after the other; the name of their last value."""
+        """Writes statements; returns the name of their last value."""
         known = list(scope)
         for kind, *parts in trees:
             if kind == "loop":
@@ -387,7 +387,7 @@ class _Writer:
         return known[-1]
 
     def storing(self, trees: Sequence[Any], scope: Sequence[str], index: str) -> str:
-        """Statements, and a store of their last value."""
+        """Writes statements and a store of their last value."""
         last = self.block(trees, scope, index)
         self.lines.append(f"memref.store {last}, %o[{index}] : memref<2xf32>")
         return last
@@ -463,7 +463,7 @@ _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
 def _run(
     block: ir.Block, values: dict[ir.Value, Any], memory: list[float]
 ) -> list[Any]:
-    """Run operations one after the other; what the block hands on."""
+    """Executes the operations of a block; returns the operands of its terminator."""
     for op in own_operations(block):
         name = op.operation.name
         operands: list[Any] = [values.get(v) for v in op.operands]

@@ -1,7 +1,7 @@
-"""Every operation that scripts can spell computes in them what it does in a program.
+"""Every operation that TVMScript can express computes the same in a script.
 
-A program applies one operation after the other to all pairs of some extreme values for which
-it is defined; its script, read back, has to give the same numbers.
+A program applies one operation to all pairs of extreme values for which it is defined; its
+script, parsed again, must compute the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.script import from_source
+from relax_mlir.tvm.script import from_source
 
 every_case = pytest.mark.every_case
 
@@ -38,12 +38,12 @@ class Kind:
     """Operands of one type.
 
     Attributes:
-        type: of MLIR.
+        type: the MLIR type.
         stored: the type in memory.
-        bits: of its values.
-        load: what makes ``{to}`` of what is loaded, ``{it}``.
-        mark: what a buffer says of its elements.
-        values: operands.
+        bits: the width of its values.
+        load: text of operations that compute ``{to}`` from the loaded ``{it}``.
+        mark: attributes of the buffer.
+        values: the operands.
     """
 
     name: str
@@ -147,11 +147,11 @@ def _always(a: float, b: float) -> bool:
 
 @dataclass(frozen=True)
 class Row:
-    """An operation on ``%a`` and ``%b`` that makes ``%r``.
+    """An operation on ``%a`` and ``%b`` with the result ``%r``.
 
     Attributes:
-        text: of MLIR; ``T`` is the type of the operands.
-        result: the type of a lane of the result.
+        text: the MLIR text; ``T`` is the type of the operands.
+        result: the element type of the result.
         fits: whether it is defined for two operands, as signed integers.
     """
 
@@ -184,7 +184,7 @@ def _integer_rows(kind: Kind) -> list[Row]:
 
 
 def _at_places(rows: Sequence[Row], stored: str, length: int) -> list[Row]:
-    """Elements at the places that operations on indices give, brought into bounds."""
+    """Loads with the results of index operations as indices, clamped to the bounds."""
     ends = (
         f"%first = arith.constant 0 : index\n%last = arith.constant {length} : index\n"
         "%raised = arith.maxsi %s, %first : index\n"
@@ -219,7 +219,7 @@ def _constants(kind: Kind, rows: Sequence[Row], values: Sequence[str]) -> list[R
 
 
 def _guarded_rows(kind: Kind, own: str, least: int) -> list[Row]:
-    """Choices around divisions, of which the writer of programs emits some, too."""
+    """Selects around divisions; the writer of PrimFuncs emits some of these, too."""
     if kind.lanes > 1 or kind.bits == 1:
         return []
     numbers = "".join(
@@ -338,7 +338,7 @@ def _float_test_rows(kind: Kind) -> list[Row]:
 
 
 def _clamp_rows() -> list[Row]:
-    """Clamps around casts from f32 to i32, of which the writer emits one kind."""
+    """Clamps around casts from f32 to i32; the writer emits one kind of these."""
     rows = []
     for first, second, high in itertools.product(
         ("ogt", "uge"), ("olt", "ule"), ("2147483520.0", "9.0")
@@ -430,7 +430,7 @@ def _store(kind: Kind, shape: str, stored: str) -> str:
 
 
 def _module(kind: Kind, rows: Sequence[Row], shape: str, stored: str) -> IRModule:
-    """A program that stores what an operation makes into a row of its output."""
+    """A PrimFunc that stores the result of each operation in a row of its output."""
     widen = _as_float64 if stored == "f64" else _as_int64
     none = "0" if kind.lanes == 1 else "dense<0>"
     loops = "".join(
@@ -468,7 +468,7 @@ func.func private @work(%x: {memory}, %y: {memory}, %o: memref<{shape}x{stored}>
 
 
 def _operands(kind: Kind, rows: Sequence[Row]) -> list[np.ndarray]:
-    """Per operand, a line of numbers for each operation; of one length, filled up."""
+    """Per operand, a row of numbers for each operation, padded to one length."""
     values = kind.values or _integers(kind.bits) if kind.bits > 1 else (-1, 0)
     lines = []
     for row in rows:
@@ -511,7 +511,7 @@ def _check(kind: Kind, rows: Sequence[Row], stored: str) -> None:
 
 
 def _chosen(kinds: Sequence[Kind], *names: str) -> list[pytest.ParameterSet]:
-    """Kinds, of which only those that are named are tested by default."""
+    """Kinds as parameters; by default only the named ones are tested."""
     return [
         pytest.param(k, id=k.name, marks=() if k.name in names else every_case)
         for k in kinds

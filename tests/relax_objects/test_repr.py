@@ -1,4 +1,4 @@
-"""What a reader sees at the prompt: parts as scripts, and what is wrong with a name."""
+"""Representations at the prompt, and errors about unknown names."""
 
 import re
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Call, Constant, Tuple, TupleGetItem, Var, const
-from relax_mlir.objects.struct_info import DynTensorType, TensorStructInfo
-from relax_mlir.pass_context import PassContext
-from relax_mlir.relax import transform
-from relax_mlir.relax.block_builder import BlockBuilder
-from relax_mlir.relax.target import Target
+from relax_mlir.objects.expr.struct_info import DynTensorType, TensorStructInfo
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.target import Target
 from tests.transforms.graphs import op
 
 X = Var("x", TensorStructInfo((2, 3), "float32"))

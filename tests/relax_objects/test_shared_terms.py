@@ -1,4 +1,4 @@
-"""Scripts name what they would spell again and again; what they cannot spell is refused."""
+"""Shared subexpressions get variables in scripts; inexpressible operations are errors."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.script import from_source
+from relax_mlir.tvm.script import from_source
 from tests.relax_objects.test_overwritten_loads import _module as _program
 
 _STEPS: dict[str, Callable[[int], str]] = {
@@ -59,7 +59,7 @@ _STEPS: dict[str, Callable[[int], str]] = {
 
 
 def _chain(step: str, length: int) -> relax_mlir.IRModule:
-    """Each step of a chain has the one before as an operand."""
+    """A program in which each step has the previous one as an operand."""
     steps = "\n    ".join(_STEPS[step](n) for n in range(1, length + 1))
     return _program(f"""
     %a0 = memref.load %o[%c0] : memref<2xf32>
@@ -126,21 +126,21 @@ _UNSPELLED = {
     } else {
       scf.yield %seven : f32
     }""",
-        r"loc\(.*: `memref.store`: a script has no spelling for it in a choice",
+        r"loc\(.*: `memref.store`: TVMScript cannot express it in a choice",
     ),
     "an operation without a result": (
         """memref.copy %x, %o : memref<2xf32> to memref<2xf32>
     %r = arith.negf %seven : f32""",
-        r"loc\(.*: `memref.copy`: a script has no spelling for it",
+        r"loc\(.*: `memref.copy`: TVMScript cannot express it",
     ),
     "a function": (
         "%r = math.clampf %seven to [%seven, %seven] : f32",
-        r"loc\(.*: `math.clampf`: a script has no spelling for it as a scalar",
+        r"loc\(.*: `math.clampf`: TVMScript cannot express it as a scalar",
     ),
     "lanes that differ": (
         """%b = arith.constant dense<[1.0, 2.0]> : vector<2xf32>
     %r = vector.extract %b[0] : f32 from vector<2xf32>""",
-        r"loc\(.*: `vector.extract`: a script has no spelling for it",
+        r"loc\(.*: `vector.extract`: TVMScript cannot express it",
     ),
     "a shift by too many bits": (
         """%b = arith.fptosi %seven : f32 to i32
@@ -153,7 +153,7 @@ _UNSPELLED = {
 
 
 @pytest.mark.parametrize("name", _UNSPELLED)
-def test_what_a_script_cannot_spell_is_refused_with_its_place(name: str) -> None:
+def test_inexpressible_operations_are_reported_with_location(name: str) -> None:
     body, message = _UNSPELLED[name]
     module = _program(f"{body}\n    memref.store %r, %o[%c0] : memref<2xf32>")
 
@@ -161,7 +161,7 @@ def test_what_a_script_cannot_spell_is_refused_with_its_place(name: str) -> None
         module.script()
 
 
-def test_indices_that_loops_hand_on_have_64_bits() -> None:
+def test_loop_carried_indices_have_64_bits() -> None:
     module = _program("""
     %big = arith.constant 3000000000 : index
     %r = scf.for %i = %c0 to %c2 step %c1 iter_args(%p = %c1) -> index {

@@ -1,11 +1,11 @@
-"""Operations on the bits of signed integers as unsigned ones, in scripts."""
+"""Scripts keep unsigned operations on signed integers."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
 from relax_mlir import IRModule
-from relax_mlir.script import from_source
+from relax_mlir.tvm.script import from_source
 
 _BITS = np.array([-7, 5, -(1 << 31), (1 << 31) - 1, 0], np.int32)
 _UNSIGNED = _BITS.view(np.uint32)

@@ -1,13 +1,13 @@
-"""What is known of the memory of a tensor as another one."""
+"""Inference of views of a tensor's memory."""
 
 from typing import Any
 
 import pytest
 
-from relax_mlir import relax
 from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
-from relax_mlir.objects.struct_info import StructInfo
+from relax_mlir.objects.expr.struct_info import StructInfo
+from relax_mlir.tvm import relax
 
 N = prim.Var("n", "int64")
 

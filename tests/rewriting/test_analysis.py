@@ -1,15 +1,16 @@
-"""What is said of Relax programs without running them."""
+"""Static analyses of Relax programs."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from relax_mlir import IRModule, relax
+from relax_mlir import IRModule
 from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax.analysis import (
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.analysis import (
     BaseCheckResult,
     all_global_vars,
     all_vars,
@@ -39,9 +40,9 @@ from relax_mlir.relax.analysis import (
     used_vars,
     well_formed,
 )
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 # ruff: noqa: F841, N805, RET504, SIM108  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -98,7 +99,7 @@ def test_variables_of_a_function() -> None:
     assert names(used_vars(main.body.blocks[0].bindings[0].value)) == ["x", "y"]
 
 
-def test_functions_that_an_expression_mentions() -> None:
+def test_functions_referenced_by_an_expression() -> None:
     f, g = relax.GlobalVar("f"), relax.GlobalVar("g")
     call = relax.Call(f, [g])
 
@@ -124,7 +125,7 @@ def test_users_and_values_of_variables() -> None:
     assert [b.var for b in name_to_binding(Example["main"])["p"]] == [p]
 
 
-def test_every_part_is_visited_after_its_parts() -> None:
+def test_traversal_is_in_post_order() -> None:
     x = relax.Var("x", Tensor((4,), "float32"))
     inner = relax.op.exp(x)
     outer = relax.op.negative(inner)
@@ -137,7 +138,7 @@ def test_every_part_is_visited_after_its_parts() -> None:
     assert visited[-1] is outer
 
 
-def test_what_nothing_needs_goes_away() -> None:
+def test_dead_bindings_are_removed() -> None:
     @R.function(private=True, pure=False)
     def before(x: R.Tensor((4,), "float32"), cond: R.Tensor((), "bool")):
         with R.dataflow():
@@ -169,7 +170,7 @@ def test_what_nothing_needs_goes_away() -> None:
     assert remove_all_unused(after) is after
 
 
-def test_casts_stay_and_branches_are_cleaned() -> None:
+def test_casts_stay_and_dead_code_in_branches_is_removed() -> None:
     @R.function(private=True)
     def before(x: R.Tensor(ndim=1, dtype="float32"), cond: R.Tensor((), "bool")):
         n = T.int64()
@@ -207,7 +208,7 @@ def test_impure_calls_are_found() -> None:
     assert not contains_impure_call(Example["main"])
 
 
-def test_functions_that_call_each_other_are_groups() -> None:
+def test_mutually_recursive_functions_are_groups() -> None:
     def function(*callees: str) -> relax.Function:
         x = relax.Var("x", Tensor((4,), "float32"))
         signature = Func([x.struct_info], x.struct_info)
@@ -228,7 +229,7 @@ def test_functions_that_call_each_other_are_groups() -> None:
     assert [names(group) for group in detect_recursion(module)] == [["a", "b"], ["c"]]
 
 
-def test_how_far_struct_info_contains_another() -> None:
+def test_struct_info_base_check() -> None:
     n, m = size("n"), size("m")
     fail_0, fail_1, fail_2 = list(BaseCheckResult)[:3]
     cases = [
@@ -268,7 +269,7 @@ def test_symbols_of_a_function_are_its_own() -> None:
     assert_structural_equal(struct_info_lca(square(), erased), erased)
 
 
-def test_the_most_that_holds_for_both() -> None:
+def test_struct_info_lca() -> None:
     n = size("n")
     cases = [
         (Object(), Prim("int32"), Object()),
@@ -303,7 +304,7 @@ def test_struct_info_without_sizes() -> None:
     assert function == Func([Tensor(ndim=1, dtype="int64")], Shape(ndim=1))
 
 
-def test_what_is_not_defined_is_erased() -> None:
+def test_undefined_symbols_are_erased() -> None:
     n, m = size("n"), size("m")
     shape = relax.Var("shape", Shape(ndim=2))
 
@@ -318,7 +319,7 @@ def test_what_is_not_defined_is_erased() -> None:
     )
 
 
-def test_what_a_function_gives_for_arguments() -> None:
+def test_derived_call_result_struct_info() -> None:
     n, m = size("n"), size("m")
     signature = Func([Tensor([n, m], "float32")], Tensor([m + 1, n], "float32"))
 
@@ -361,7 +362,7 @@ def test_sizes_are_not_negative_and_scalars_may_be() -> None:
     assert list(map(str, found)) == ["m", "n - 2", "n"]
 
 
-def test_what_needs_no_input() -> None:
+def test_bindings_computable_at_compile_time() -> None:
     @R.function
     def main(
         x: R.Tensor(("m",), "float32"),
@@ -408,7 +409,7 @@ def function_of(
 
 
 def broken() -> dict[str, relax.Function]:
-    """One function per rule that it breaks."""
+    """One ill-formed function per rule."""
     info = Tensor((4,), "float32")
     x, y = relax.Var("x", info), relax.Var("y", info)
     inner = relax.DataflowVar("inner", info)
@@ -419,16 +420,16 @@ def broken() -> dict[str, relax.Function]:
     block, flow, bind = relax.BindingBlock, relax.DataflowBlock, relax.VarBinding
     choice = relax.If(relax.const(True), x, x)
     cases = {
-        "used where nothing defines it": [
+        "variable `z` is undefined": [
             block([bind(y, relax.op.add(x, relax.Var("z", info)))])
         ],
-        "defined a second time": [block([bind(y, add), bind(y, add)])],
+        "variable `y` is redefined": [block([bind(y, add), bind(y, add)])],
         "defined outside of any dataflow": [block([bind(inner, add), bind(y, x)])],
         "outside of its dataflow": [flow([bind(inner, add)]), block([bind(y, inner)])],
-        "size `stray`": [block([bind(y, x), bind(wide, x)])],
-        "holds an `If`": [flow([bind(y, choice)])],
+        "symbolic variable `stray`": [block([bind(y, x), bind(wide, x)])],
+        "contains an `If`": [flow([bind(y, choice)])],
         "is impure": [flow([bind(relax.Var("p", Object()), print_), bind(y, x)])],
-        "calls what is impure": [
+        "has an impure call": [
             block([bind(relax.Var("p", Object()), print_), bind(y, x)])
         ],
         "expected a variable or a constant": [block([bind(y, relax.op.add(add, x))])],
@@ -454,7 +455,7 @@ def test_a_broken_rule_is_found(rule: str) -> None:
         well_formed(function, check_ty=True)
 
 
-def test_what_keeps_the_rules_is_well_formed() -> None:
+def test_valid_functions_are_well_formed() -> None:
     @R.function(pure=False)
     def impure(x: R.Tensor((4,), "float32")):
         y = R.print(x, format="{}")

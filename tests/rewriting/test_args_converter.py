@@ -1,14 +1,18 @@
-"""Arguments of Python functions as expressions."""
+"""Conversion of Python arguments to expressions."""
 
 from typing import Any
 
 import pytest
 
-from relax_mlir import relax
+from relax_mlir.objects.expr_functor import PyExprVisitor, visitor
 from relax_mlir.objects.prim import Var
-from relax_mlir.relax.expr_functor import PyExprVisitor, visitor
-from relax_mlir.relax.utils import args_converter, convert_to_expr, copy_with_new_vars
-from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.utils import (
+    args_converter,
+    convert_to_expr,
+    copy_with_new_vars,
+)
+from relax_mlir.tvm.script import relax as R  # noqa: N812
 
 VALUES = [1, 2.5, "text", (1, 1), (), (relax.const(1), (2, 3)), relax.const(0)]
 
@@ -66,7 +70,7 @@ def test_lists_become_lists_of_expressions() -> None:
     assert [type(v) for v in kwargs["more"]] == [relax.Tuple, relax.StringImm]
 
 
-def test_what_is_no_list_is_refused() -> None:
+def test_other_values_than_lists_are_refused() -> None:
     called = args_converter.to_list_expr("arg")(given)
     with pytest.raises(
         TypeError, match=r"`given`: `arg`: expected a list of exp.* got 1"
@@ -90,12 +94,12 @@ def test_other_annotations_are_left_alone() -> None:
     )
 
 
-def test_a_parameter_that_is_not_there_is_refused() -> None:
+def test_unknown_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match=r"`given`: expected names.*got \['argh'\]"):
         args_converter.to_expr("argh")(given)
 
 
-def test_what_can_be_no_expression_is_refused() -> None:
+def test_unconvertible_values_are_refused() -> None:
     with pytest.raises(TypeError, match="expected an expression, got <object"):
         convert_to_expr(object())
 
@@ -133,7 +137,7 @@ def test_a_copy_has_variables_of_its_own() -> None:
     assert copied.script() == double.script()
 
 
-def test_a_call_of_what_is_no_function_is_refused() -> None:
+def test_calls_of_other_values_than_functions_are_refused() -> None:
     number = relax.Var("number", relax.PrimStructInfo("int32"))
     with pytest.raises(ValueError, match=r"`number`: expected a function, got .*int32"):
         relax.Call(number, [number])
@@ -147,7 +151,7 @@ def test_a_call_of_what_is_no_function_is_refused() -> None:
     ],
     ids=["tuple", "shape"],
 )
-def test_an_element_that_is_not_there_is_refused(several: Any, message: str) -> None:
+def test_missing_elements_are_refused(several: Any, message: str) -> None:
     for index in (2, -3):
         with pytest.raises(
             IndexError, match=f"{message}: expected one of 2, got {index}"
@@ -155,7 +159,7 @@ def test_an_element_that_is_not_there_is_refused(several: Any, message: str) -> 
             several[index]
 
 
-def test_the_shape_of_a_tensor_is_known_or_asked_for() -> None:
+def test_the_shape_of_a_tensor_is_static_or_a_shape_of_call() -> None:
     known = relax.get_shape_of(
         relax.Var("x", R.Tensor((2, Var("n", "int64")), "float32"))
     )
@@ -170,14 +174,14 @@ def test_the_shape_of_a_tensor_is_known_or_asked_for() -> None:
 
 @pytest.mark.parametrize(
     ("info", "got"),
-    [(R.Shape([2]), r"R.Shape\(\[2\]\)"), (None, "what nothing is known")],
+    [(R.Shape([2]), r"R.Shape\(\[2\]\)"), (None, "one without struct info")],
 )
 def test_only_a_tensor_has_a_shape(info: Any, got: str) -> None:
     with pytest.raises(RuntimeError, match=f"`x`: expected a tensor, got {got}"):
         relax.get_shape_of(relax.Var("x", info))
 
 
-def test_a_shape_is_made_of_a_list_or_a_tuple() -> None:
+def test_a_shape_is_converted_from_a_list_or_a_tuple() -> None:
     assert relax.expr.make_shape([1, 2]) == relax.expr.make_shape((1, 2))
     with pytest.raises(TypeError, match="expected a list or a tuple of sizes, got 12"):
         relax.expr.make_shape(12)

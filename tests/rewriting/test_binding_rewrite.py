@@ -2,13 +2,13 @@
 
 import pytest
 
-from relax_mlir import relax
 from relax_mlir.errors import PassError
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax.analysis import name_to_binding
-from relax_mlir.relax.binding_rewrite import DataflowBlockRewrite
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.analysis import name_to_binding
+from relax_mlir.tvm.relax.binding_rewrite import DataflowBlockRewrite
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
 
 # ruff: noqa: F841, N805  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -32,7 +32,7 @@ def rewrite_of(function: relax.Function) -> DataflowBlockRewrite:
     return DataflowBlockRewrite(function.body.blocks[0], function)
 
 
-def test_a_binding_is_added_and_the_given_function_stays() -> None:
+def test_a_binding_is_added_to_a_copy() -> None:
     @R.function
     def main(x: R.Tensor((4, 4), "float32")):
         with R.dataflow():
@@ -52,7 +52,7 @@ def test_a_binding_is_added_and_the_given_function_stays() -> None:
     assert_structural_equal(rewrite.mutated_root_fn(), main)
 
 
-def test_a_variable_is_seen_outside_unless_said_otherwise() -> None:
+def test_a_variable_is_an_output_by_default() -> None:
     function = Identity["main"]
     rewrite = rewrite_of(function)
 
@@ -85,18 +85,18 @@ def test_a_binding_that_nothing_uses_is_removed() -> None:
         rewrite.remove_unused(bindings["lv0"][0].var)
 
 
-def test_a_variable_of_elsewhere_is_removed_only_on_demand() -> None:
+def test_a_used_variable_is_removed_only_on_request() -> None:
     function = Identity["main"]
     rewrite = rewrite_of(function)
 
-    with pytest.raises(PassError, match=r"`other`.*binds"):
+    with pytest.raises(PassError, match=r"`other`.*bound in the block"):
         rewrite.remove_unused(relax.Var("other"))
     rewrite.remove_unused(relax.Var("other"), allow_undef=True)
 
     assert rewrite.mutated_root_fn() is function
 
 
-def test_a_block_without_bindings_goes_away() -> None:
+def test_an_empty_block_is_removed() -> None:
     @R.function(private=True)
     def before(x: R.Tensor((4, 4), "float32")):
         with R.dataflow():
@@ -114,7 +114,7 @@ def test_a_block_without_bindings_goes_away() -> None:
         assert rewrite.mutated_dfb().bindings == ()
 
 
-def test_all_that_nothing_needs_is_removed() -> None:
+def test_all_dead_bindings_are_removed() -> None:
     @R.function(private=True)
     def before(x: R.Tensor((4, 4), "float32")):
         with R.dataflow():
@@ -171,6 +171,6 @@ def test_a_module_gets_the_new_function() -> None:
     assert len(Identity["main"].body.blocks[0].bindings) == 1
 
 
-def test_the_block_stands_in_the_function() -> None:
-    with pytest.raises(ValueError, match="does not stand"):
+def test_the_block_must_be_in_the_function() -> None:
+    with pytest.raises(ValueError, match="is not in the function"):
         DataflowBlockRewrite(relax.DataflowBlock([]), Identity["main"])

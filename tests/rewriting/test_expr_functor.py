@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from relax_mlir import relax
-from relax_mlir.objects import prim
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax import PyExprMutator, PyExprVisitor, expr_functor
-from relax_mlir.relax.analysis import remove_all_unused
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.objects import expr_functor, prim
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import PyExprMutator, PyExprVisitor
+from relax_mlir.tvm.relax.analysis import remove_all_unused
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 # ruff: noqa: N805, SIM108  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -52,7 +52,7 @@ KINDS = {
 
 
 def logging(base: type, after: Callable[[Any, str, Any], Any]) -> Any:
-    """A class that logs each kind of what it visits, when the default visit is done."""
+    """A class that logs each kind of node that it visits, after the default visit."""
 
     def method(label: str, name: str) -> Callable[[Any, Any], Any]:
         def visit(self: Any, part: Any) -> Any:
@@ -102,13 +102,11 @@ def log_of(base: type, part: Any) -> list[str]:
         ),
     ],
 )
-def test_a_visitor_sees_parts_before_what_they_are_parts_of(
-    part: relax.Expr, visited: str
-) -> None:
+def test_visitors_are_in_post_order(part: relax.Expr, visited: str) -> None:
     assert log_of(PyExprVisitor, part) == visited.split()
 
 
-def test_a_visitor_sees_values_before_variables() -> None:
+def test_values_are_visited_before_variables() -> None:
     builder = relax.BlockBuilder()
     builder._begin_dataflow_block()
     builder.emit(relax.const(1))
@@ -150,7 +148,7 @@ def test_a_mutator_that_changes_nothing_gives_the_same_object() -> None:
     assert PyExprMutator().visit_expr(call) is call
 
 
-def test_a_mutator_sees_the_sizes_that_struct_info_mentions() -> None:
+def test_a_mutator_visits_sizes_in_struct_info() -> None:
     call = relax.BlockBuilder().normalize(relax.op.add(X, Y))
 
     assert log_of(PyExprMutator, call) == ["Op", "Var", "Var", "ShapeExpr", "Call"]
@@ -188,14 +186,14 @@ def test_no_class_inherits_from_a_decorated_one() -> None:
             pass
 
 
-def test_what_has_no_method_is_an_error() -> None:
-    with pytest.raises(TypeError, match="expected an expression of Relax, got int"):
+def test_missing_methods_are_errors() -> None:
+    with pytest.raises(TypeError, match="expected a Relax expression, got int"):
         PyExprVisitor().visit_expr(3)
     with pytest.raises(NotImplementedError, match="`Var`"):
         expr_functor.ExprFunctor().visit_expr(X)
 
 
-def test_a_product_that_is_added_becomes_one_operator() -> None:
+def test_a_multiply_add_becomes_one_operator() -> None:
     @I.ir_module
     class Module:
         @R.function
@@ -262,7 +260,7 @@ def test_a_mutator_adds_functions_to_its_module() -> None:
     assert callees == ["fused_exp", "fused_exp"]
 
 
-def test_a_mutator_emits_bindings_in_front() -> None:
+def test_a_mutator_emits_bindings_before() -> None:
     @R.function(private=True)
     def before(x: R.Tensor((4,), "float32")):
         with R.dataflow():
@@ -305,7 +303,7 @@ def test_parameters_may_change() -> None:
     assert_structural_equal(Batched().visit_expr(before), expected)
 
 
-def test_a_variable_keeps_its_identity_when_more_is_known_of_it() -> None:
+def test_a_variable_keeps_its_identity_when_its_type_is_refined() -> None:
     known = relax.TensorStructInfo((4,), "float32")
     var = relax.Var("x", relax.TensorStructInfo(ndim=1, dtype="float32"))
 

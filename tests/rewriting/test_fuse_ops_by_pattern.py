@@ -1,24 +1,25 @@
-"""Matches of patterns made functions, and functions of one compiler joined."""
+"""Pattern matches outlined into functions, and merged per external compiler."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, relax
+from relax_mlir import IRModule
 from relax_mlir.errors import PassError
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax.dpl import (
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.dpl import (
     is_op,
     is_tuple_get_item,
     make_fused_bias_activation_pattern,
     wildcard,
 )
-from relax_mlir.relax.transform import (
+from relax_mlir.tvm.relax.transform import (
     FuseOpsByPattern,
     MergeCompositeFunctions,
     PatternCheckContext,
 )
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
 
 # ruff: noqa: N805  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -123,7 +124,7 @@ def test_without_patterns_nothing_changes() -> None:
         FuseOpsByPattern(["dnnl.matmul"])
 
 
-def test_what_is_used_outside_is_given_too() -> None:
+def test_values_used_outside_are_outputs() -> None:
     @I.ir_module
     class Branch:
         @R.function
@@ -168,7 +169,7 @@ def test_what_is_used_outside_is_given_too() -> None:
     assert_structural_equal(fused, Expected)
 
 
-def test_functions_that_need_each_other_are_an_error() -> None:
+def test_cyclic_groups_are_an_error() -> None:
     @I.ir_module
     class Circle:
         @R.function
@@ -188,7 +189,7 @@ def test_functions_that_need_each_other_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("bind_constants", [True, False])
-def test_constants_stay_inside_or_become_arguments(bind_constants: bool) -> None:
+def test_constants_stay_inside_or_become_parameters(bind_constants: bool) -> None:
     weight = np.arange(64, dtype="float32").reshape(8, 8)
 
     @I.ir_module
@@ -213,7 +214,7 @@ def test_constants_stay_inside_or_become_arguments(bind_constants: bool) -> None
     assert len(inner.params) == len(outside) == (1 if bind_constants else 2)
 
 
-def test_a_function_says_who_compiles_it() -> None:
+def test_a_function_is_annotated_with_its_compiler() -> None:
     @I.ir_module
     class One:
         @R.function
@@ -269,7 +270,7 @@ def test_a_check_refuses_matches() -> None:
     assert callees(fused) == ["relax.matmul", "fused_relax_matmul", "relax.add"]
 
 
-def test_attributes_come_from_what_is_matched() -> None:
+def test_attributes_are_derived_from_the_match() -> None:
     rhs = wildcard()
     root = is_op("relax.matmul")(wildcard(), rhs)
 
@@ -346,11 +347,11 @@ def test_dataflow_in_branches_is_fused() -> None:
     assert names(fused) == {"main", "fused_relax_matmul"}
 
 
-def test_a_variable_stands_in_one_function() -> None:
+def test_a_variable_belongs_to_one_function() -> None:
     module = IRModule(Two.functions)
     module["copy"] = module["main"].with_attr("global_symbol", "copy")
 
-    with pytest.raises(ValueError, match="defined once"):
+    with pytest.raises(ValueError, match="expected a single definition"):
         FuseOpsByPattern([("b.matmul", MATMUL)])(module)
 
 
@@ -408,7 +409,7 @@ class Diamond:
         return gv
 
 
-def test_all_that_one_compiler_takes_is_one_function() -> None:
+def test_composites_of_one_compiler_are_merged() -> None:
     merged = MergeCompositeFunctions()(Diamond)
 
     name = "fused_relax_matmul_relax_nn_relu_relax_nn_gelu_relax_add_one"
@@ -424,7 +425,7 @@ def test_all_that_one_compiler_takes_is_one_function() -> None:
     assert local == ["one.matmul", "one.relu", "one.gelu", "one.add"]
 
 
-def test_what_another_compiler_takes_splits_a_function() -> None:
+def test_composites_of_another_compiler_split_a_function() -> None:
     other = Diamond["fused_relax_nn_gelu"].with_attr("Composite", "two.gelu")
     module = IRModule({**Diamond.functions, "fused_relax_nn_gelu": other})
 
@@ -441,7 +442,7 @@ def test_what_another_compiler_takes_splits_a_function() -> None:
     assert kinds == ["Call", "TupleGetItem", "TupleGetItem", "Call", "Call"]
 
 
-def test_a_composite_name_says_who_compiles_it() -> None:
+def test_a_composite_name_has_the_compiler_as_prefix() -> None:
     nameless = Diamond["fused_relax_add"].with_attr("Composite", "add")
     module = IRModule({**Diamond.functions, "fused_relax_add": nameless})
 

@@ -1,4 +1,4 @@
-"""Layouts of blocks and inputs that follow from layouts of outputs."""
+"""Layout transforms of blocks and inputs derived from those of outputs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from relax_mlir.errors import IRError
-from relax_mlir.relax.analysis import suggest_layout_transforms
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.relax.analysis import suggest_layout_transforms
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 
 # ruff: noqa: N803  buffers are called as scripts call them
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false
@@ -29,7 +29,7 @@ def add_bias(
 
 
 def _named(func: Any, *transforms: Callable[..., Any]) -> dict[str, str]:
-    """The suggested maps as text, by the names of blocks and buffers."""
+    """The suggested index maps as text, by block and buffer names."""
     suggested = suggest_layout_transforms(func, transforms)
     return {
         getattr(key, "name_hint", None) or key.name: str(index_map)
@@ -49,7 +49,7 @@ def test_inputs_and_axes_follow_the_output() -> None:
     }
 
 
-def test_axes_that_the_output_lacks_stay_where_they_are() -> None:
+def test_axes_that_the_output_lacks_keep_their_positions() -> None:
     @T.prim_func
     def row_sum(X: T.Buffer((6, 7, 8), "float32"), Y: T.Buffer((6, 8), "float32")):
         for i, r, j in T.grid(6, 7, 8):
@@ -64,7 +64,7 @@ def test_axes_that_the_output_lacks_stay_where_they_are() -> None:
     assert found["sum"] == found["X"] == "lambda n, d, c: (n, d, c // 2, c % 2,)"
 
 
-def test_a_schedule_takes_what_is_suggested() -> None:
+def test_a_schedule_applies_the_suggestions() -> None:
     schedule = Schedule(add_bias)
 
     for block, maps in suggest_layout_transforms(
@@ -85,7 +85,7 @@ def test_a_schedule_takes_what_is_suggested() -> None:
     ]
 
 
-def test_a_block_stays_that_mixes_axes_or_is_no_bijection() -> None:
+def test_blocks_that_mix_axes_or_are_not_bijective_stay() -> None:
     @T.prim_func
     def flatten(X: T.Buffer((3, 4), "float32"), Y: T.Buffer((12,), "float32")):
         for i, j in T.grid(3, 4):

@@ -1,11 +1,12 @@
-"""Patterns of expressions, alone and as graphs in a dataflow block."""
+"""Dataflow patterns of expressions, alone and as graphs in a dataflow block."""
 
 import pytest
 
-from relax_mlir import IRModule, relax
+from relax_mlir import IRModule
 from relax_mlir.objects import prim
-from relax_mlir.relax import analysis
-from relax_mlir.relax.dpl import (
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import analysis
+from relax_mlir.tvm.relax.dpl import (
     CallPattern,
     ExternFuncPattern,
     FunctionPattern,
@@ -29,8 +30,8 @@ from relax_mlir.relax.dpl import (
     make_fused_bias_activation_pattern,
     wildcard,
 )
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
 
 # ruff: noqa: N805  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -107,7 +108,7 @@ def test_sums_and_products_match_in_either_order() -> None:
         assert pattern.match(getattr(relax.op, name)(x, y))
 
 
-def test_one_pattern_stands_for_one_expression() -> None:
+def test_one_pattern_matches_one_expression() -> None:
     x, y = tensor("x"), tensor("y")
     operand = wildcard()
     double = is_op("relax.add")(operand, operand)
@@ -116,7 +117,7 @@ def test_one_pattern_stands_for_one_expression() -> None:
     assert not double.match(relax.op.add(x, y))
 
 
-def test_what_patterns_stand_for() -> None:
+def test_matched_expressions() -> None:
     x, y = tensor("x"), tensor("y")
     left, right = wildcard(), wildcard()
     pattern = is_op("relax.subtract")(left, right)
@@ -161,7 +162,7 @@ def test_shapes_match_as_expressions() -> None:
         wildcard().has_shape(3)
 
 
-def test_symbols_of_struct_info_stand_for_one_size() -> None:
+def test_symbols_of_struct_info_match_one_size() -> None:
     n = prim.Var("n", "int64")
     square = wildcard().has_struct_info(relax.TensorStructInfo((n, n)))
 
@@ -220,7 +221,7 @@ def test_a_function_matches_parameters_and_body() -> None:
     assert not pattern.match(relax.Function([x], relax.op.add(x, x)))
 
 
-def test_a_pattern_for_what_is_fused_most() -> None:
+def test_a_fused_matmul_pattern() -> None:
     x, w, b = tensor("x", (4, 8)), tensor("w", (8, 2)), tensor("b", (2,))
     product = relax.op.matmul(x, w)
 
@@ -263,7 +264,7 @@ def block_of(module: IRModule) -> relax.DataflowBlock:
     return module["main"].body.blocks[0]
 
 
-def test_values_are_looked_through_when_they_are_known() -> None:
+def test_bindings_are_looked_through() -> None:
     function = Chain["main"]
     relu = function.body.blocks[0].bindings[1].value
     values = analysis.get_var2val(function)
@@ -367,7 +368,7 @@ def test_calls_in_a_context_demand_their_arguments() -> None:
     assert names == ["x", "a", "b"]
 
 
-def test_a_chain_can_be_copied_and_started_anywhere() -> None:
+def test_a_chain_can_be_copied_and_matched_from_any_binding() -> None:
     @R.function
     def twice(x: R.Tensor((8, 8))):
         with R.dataflow():
@@ -430,7 +431,7 @@ def test_shapes_of_several_patterns_are_compared(
     assert (context.match_dfb(block_of(builder.get())) is not None) == is_same
 
 
-def test_an_element_of_what_an_operator_gives() -> None:
+def test_an_element_of_an_operator_result() -> None:
     @R.function
     def halves(x: R.Tensor((8,))):
         with R.dataflow():

@@ -1,10 +1,10 @@
-"""Tensor programs that only give their input another shape."""
+"""Tensor programs that only reshape their input."""
 
 import pytest
 
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.relax.analysis import has_reshape_pattern
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm.relax.analysis import has_reshape_pattern
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 # ruff: noqa: N803, N806  buffers are called as scripts call them
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false
@@ -156,5 +156,5 @@ def test_a_reshape_is_recognised(program: PrimFunc) -> None:
 @pytest.mark.parametrize(
     "program", [transpose, reduction, two_steps], ids=lambda program: program.name
 )
-def test_what_moves_or_computes_is_no_reshape(program: PrimFunc) -> None:
+def test_programs_that_move_or_compute_are_no_reshapes(program: PrimFunc) -> None:
     assert not has_reshape_pattern(program)

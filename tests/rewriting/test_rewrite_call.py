@@ -1,4 +1,4 @@
-"""Expressions replaced where a pattern matches them."""
+"""Expressions replaced where a pattern matches."""
 
 import functools
 import math
@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from relax_mlir import relax
 from relax_mlir.objects import prim
-from relax_mlir.objects.structure import assert_structural_equal, structural_equal
-from relax_mlir.relax.dpl import (
+from relax_mlir.objects.compare.structural_equal import (
+    assert_structural_equal,
+    structural_equal,
+)
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.dpl import (
     PatternContext,
     is_const,
     is_op,
@@ -18,7 +21,7 @@ from relax_mlir.relax.dpl import (
     rewrite_call,
     wildcard,
 )
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 
 # ruff: noqa: RET504  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -134,7 +137,7 @@ def test_a_rewrite_goes_on_until_nothing_matches() -> None:
     assert_structural_equal(after, expected)
 
 
-def test_no_second_name_is_left() -> None:
+def test_no_alias_is_left() -> None:
     @R.function(private=True)
     def before(x: R.Tensor((8,))):
         a = R.add(x, x)
@@ -189,7 +192,7 @@ def test_equal_replacements_are_computed_once() -> None:
     assert_structural_equal(rewrite_call(pattern, split, before), expected)
 
 
-def test_known_elements_of_tuples_are_seen_by_the_next_round() -> None:
+def test_tuple_elements_are_folded_before_the_next_round() -> None:
     @R.function(private=True)
     def before(a: R.Tensor((8,)), b: R.Tensor((8,))):
         with R.dataflow():
@@ -253,7 +256,7 @@ def test_the_right_side_is_tried_when_the_left_one_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("rows", "is_changed"), [(4, True), (1, False)])
-def test_struct_info_says_where_a_rewrite_applies(rows: int, is_changed: bool) -> None:
+def test_struct_info_restricts_matches(rows: int, is_changed: bool) -> None:
     m, n = prim.Var("m", "int64"), prim.Var("n", "int64")
     left = wildcard().has_struct_info(R.Tensor([m, n]))
     right = wildcard().has_struct_info(R.Tensor([m, n]))
@@ -278,7 +281,7 @@ def test_struct_info_says_where_a_rewrite_applies(rows: int, is_changed: bool) -
 def combine_matmuls() -> tuple[
     PatternContext, Callable[..., dict[relax.Var, relax.Expr]]
 ]:
-    """Two products of one left side become one product that is cut in two."""
+    """Two matmuls of one LHS become one matmul that is split."""
     with PatternContext() as context:
         shared, first, second = wildcard(), wildcard(), wildcard()
         products = [is_op("relax.matmul")(shared, w) for w in (first, second)]
@@ -342,7 +345,7 @@ def test_bindings_are_rewritten_as_often_as_they_match() -> None:
     assert_structural_equal(rewrite_bindings(context, combine, before), expected)
 
 
-def test_what_a_replacement_uses_is_computed_before_it() -> None:
+def test_operands_of_a_replacement_are_computed_before_it() -> None:
     @R.function(private=True)
     def before(x: R.Tensor((2, 4)), w0: R.Tensor((6, 4)), w1: R.Tensor((6, 4))):
         with R.dataflow():

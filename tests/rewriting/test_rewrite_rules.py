@@ -1,14 +1,14 @@
-"""Rules that a module spells: one function becomes another where it is computed."""
+"""Rewrite rules of a module: one function replaced by another where it is computed."""
 
 from typing import Any
 
 import pytest
 
-from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.pipeline import Sequential
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 # ruff: noqa: N801, N805, RET504  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from relax_mlir import IRModule, relax
+from relax_mlir import IRModule
 from relax_mlir.errors import IRError
-from relax_mlir.relax.analysis import well_formed
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.analysis import well_formed
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 # ruff: noqa: N805, RET504  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false

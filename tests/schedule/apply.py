@@ -1,10 +1,9 @@
-"""Applies the steps of a golden file to its program, and prints what they leave.
+"""Applies the steps of a golden file to its PrimFunc and prints the result.
 
 ``python -m tests.schedule.apply FILE [STEPS] [--style script|mlir|trace]``
 
-A file holds the program ``before`` and functions of a schedule such as ``steps``. What a
-function leaves also has to verify, to replay from its trace, and to compute what ``before``
-does.
+A file contains the PrimFunc ``before`` and functions of a schedule such as ``steps``. The
+result also has to verify, to replay from its trace, and to compute what ``before`` computes.
 """
 
 import argparse
@@ -17,15 +16,15 @@ from types import ModuleType
 import numpy as np
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.tvm.tir.schedule import Schedule
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.evaluate import evaluate
 
 __all__ = ["check_same_results", "check_schedule", "run", "script_lines"]
 
 
 def run(arguments: Sequence[str]) -> str:
-    """What the command prints: a script, MLIR, the trace, or why a step was refused."""
+    """The output of the command: TVMScript, MLIR, the trace, or the error of a primitive."""
     parser = argparse.ArgumentParser(prog="tests.schedule.apply")
     parser.add_argument("file", type=Path)
     parser.add_argument("steps", nargs="?", default="steps")
@@ -55,19 +54,19 @@ def _load(file: Path) -> ModuleType:
 
 
 def check_schedule(schedule, before):
-    """What steps leave verifies, replays from its trace, and computes the same."""
+    """Check that the scheduled module verifies, replays from its trace, and computes the same."""
     schedule.mod.verify()
     verify_trace_roundtrip(schedule, before)
     check_same_results(before, schedule.mod["main"])
 
 
 def script_lines(schedule):
-    """The lines of the program, without what they are indented by."""
+    """The lines of the PrimFunc, dedented."""
     return [line.strip() for line in schedule.mod["main"].script().splitlines()]
 
 
 def check_same_results(before, after):
-    """Two programs compute the same from random numbers."""
+    """Check that two PrimFuncs compute the same from random inputs."""
     random = np.random.default_rng(0)
     shapes = [[int(s) for s in b.shape] for b in before.buffer_map.values()]
     arrays = [random.integers(-9, 9, shape) for shape in shapes]

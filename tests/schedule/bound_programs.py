@@ -1,8 +1,8 @@
-"""Tensor programs whose loops are bound to threads."""
+"""PrimFuncs with thread-bound loops."""
 
 # ruff: noqa: N803, N806, E741  scripts name buffers in capitals
 
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 __all__ = [
     "all_rows",

@@ -1,8 +1,8 @@
-"""What the text on customised pipelines prints of the programs that rules scheduled."""
+"""The output of the tutorial on customised pipelines for scheduled PrimFuncs."""
 
 # ruff: noqa: N803  scripts name variables as TVM prints them
 
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 __all__ = ["matmul", "transpose"]
 

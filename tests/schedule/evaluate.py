@@ -1,4 +1,4 @@
-"""Interprets tensor programs point by point: what they mean, however they are scheduled."""
+"""A reference interpreter of PrimFuncs: their meaning, independent of schedules."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import BufferLoad
-from relax_mlir.objects.stmt_functor import post_order_visit
+from relax_mlir.objects import prim
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.buffer import BufferLoad
+from relax_mlir.objects.stmt.functor import post_order_visit
 
 __all__ = ["Evaluation", "evaluate", "interpret"]
 
@@ -21,12 +22,12 @@ _FUNCTIONS = {"exp": "math.exp", "sqrt": "math.sqrt", "fabs": "abs"}
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a program computed.
+    """The results of an evaluation.
 
     Attributes:
-        arrays: its buffers, in order.
-        is_exact: whether no operation on floats rounded its result.
-        largest: the largest magnitude that a buffer holds at the end.
+        arrays: the buffers, in order.
+        is_exact: whether no floating-point operation was rounded.
+        largest: the largest magnitude in a buffer at the end.
     """
 
     arrays: list[np.ndarray]
@@ -35,17 +36,17 @@ class Evaluation:
 
 
 class _Rounding:
-    """Rounds results to their types, and remembers whether that may change one.
+    """Rounds results to their types and records whether that may change one.
 
-    Sums near the largest integer that a type holds exactly count as changed: another order
-    of the same sum may be.
+    Sums near the largest integer that a type represents exactly count as rounded: another order
+    of summation may be.
     """
 
     def __init__(self) -> None:
         self.is_exact = True
 
     def of(self, dtype: str) -> Callable[[Any], Any]:
-        """The rounding to a type of floats."""
+        """The rounding to a floating-point type."""
         if dtype == "float64":
             return self.double
         number = _numpy(dtype).type
@@ -61,14 +62,14 @@ class _Rounding:
         return rounded
 
     def double(self, value: float) -> float:
-        """As it is: where sums in another order may differ, it counts as rounded."""
+        """The identity, recorded as rounded where another order of summation may differ."""
         if not abs(value) < 2.0**40 or not (value * 1024).is_integer():
             self.is_exact = False
         return float(value)
 
 
 def _wrapped(dtype: str) -> str:
-    """Python that reduces a whole number ``{}`` to the range of an integer type."""
+    """Python code that wraps an integer ``{}`` to the range of an integer type."""
     bits = int(dtype.lstrip("uint"))
     if dtype.startswith("u"):
         return f"({{}} & {(1 << bits) - 1})"
@@ -77,12 +78,12 @@ def _wrapped(dtype: str) -> str:
 
 
 class _Translator:
-    """Writes a program as Python.
+    """Translates a PrimFunc to Python.
 
     Args:
         typed: whether results are rounded to their types; otherwise all floats are f64.
-        backwards: whether loops whose steps may run at once go from the last step to the
-            first, but for those that threads combine values in.
+        backwards: whether to run parallel loops from the last iteration to the first, except
+            those over which threads reduce.
     """
 
     def __init__(self, typed: bool, backwards: bool = False) -> None:
@@ -99,13 +100,13 @@ class _Translator:
         return self.names.setdefault(id(thing), f"x{len(self.names)}")
 
     def emit(self, line: str) -> None:
-        """Write a line."""
+        """Emit a line."""
         self.lines.append("    " * self.depth + line)
 
     # scalars
 
     def term(self, term: Any, is_index: bool = False) -> str:
-        """A scalar expression; those of indices do not overflow."""
+        """Translates a scalar expression; index arithmetic does not overflow."""
         if isinstance(term, prim.IntImm):
             return str(bool(term.value)) if term.dtype == "bool" else str(term.value)
         if isinstance(term, prim.FloatImm):
@@ -161,17 +162,17 @@ class _Translator:
         return _wrapped(dtype).format(f"int({value})")
 
     def place(self, indices: Sequence[Any]) -> str:
-        """Indices of an element."""
+        """Translates the indices of an element."""
         return ", ".join(self.term(i, is_index=True) for i in indices)
 
     # statements
 
     def statement(self, node: Any) -> None:
-        """A statement."""
-        if isinstance(node, stmt.SeqStmt):
+        """Translates a statement."""
+        if isinstance(node, statements.SeqStmt):
             for inner in node.seq:
                 self.statement(inner)
-        elif isinstance(node, stmt.For):
+        elif isinstance(node, statements.For):
             first, extent = (self.term(t, True) for t in (node.min, node.extent))
             steps = f"range({first}, {first} + {extent})"
             head = f"for {self.name(node.loop_var)} in {{}}:"
@@ -182,34 +183,34 @@ class _Translator:
                     return
             self.emit(head.format(steps))
             self._inside(node.body)
-        elif isinstance(node, stmt.BlockRealize):
+        elif isinstance(node, statements.BlockRealize):
             self._block(node)
-        elif isinstance(node, stmt.LetStmt):
+        elif isinstance(node, statements.LetStmt):
             self.emit(f"{self.name(node.var)} = {self.term(node.value)}")
             self.statement(node.body)
-        elif isinstance(node, stmt.IfThenElse):
+        elif isinstance(node, statements.IfThenElse):
             self.emit(f"if {self.term(node.condition)}:")
             self._inside(node.then_case)
             if node.else_case is not None:
                 self.emit("else:")
                 self._inside(node.else_case)
         else:
-            assert isinstance(node, stmt.BufferStore), node
+            assert isinstance(node, statements.BufferStore), node
             value, place = self.term(node.value), self.place(node.indices)
             self.emit(f"{self.name(node.buffer)}[place({place})] = {value}")
 
     def _in_lockstep(self, loop: Any, node: Any, head: str) -> None:
-        """All steps of a loop complete a statement before one begins the next."""
-        if isinstance(node, stmt.SeqStmt):
+        """All iterations of a loop complete a statement before the next one starts."""
+        if isinstance(node, statements.SeqStmt):
             for inner in node.seq:
                 self._in_lockstep(loop, inner, head)
             return
-        is_shared = isinstance(node, stmt.For) and not any(
+        is_shared = isinstance(node, statements.For) and not any(
             t is loop.loop_var
             for end in (node.min, node.extent)
             for t in prim.post_order(end)
         )
-        if is_shared and node.kind == stmt.ForKind.SERIAL:
+        if is_shared and node.kind == statements.ForKind.SERIAL:
             first, extent = (self.term(t, True) for t in (node.min, node.extent))
             self.emit(
                 f"for {self.name(node.loop_var)} in range({first}, {first} + {extent}):"
@@ -258,7 +259,7 @@ class _Translator:
         self.depth = depth
 
     def _match(self, matched: Any) -> None:
-        """A view of the part of an array that a buffer stands for."""
+        """A view of the sub-region of an array that a match buffer stands for."""
         source = matched.source
         runs = [
             f"({self.term(r.min, True)}, {self.term(r.extent, True)}), "
@@ -272,19 +273,19 @@ class _Translator:
 
 
 _AT_ONCE = (
-    stmt.ForKind.PARALLEL,
-    stmt.ForKind.VECTORIZED,
-    stmt.ForKind.THREAD_BINDING,
+    statements.ForKind.PARALLEL,
+    statements.ForKind.VECTORIZED,
+    statements.ForKind.THREAD_BINDING,
 )
 
 
 def _waits(loop: Any) -> bool:
-    """Whether the steps of a loop are threads that wait for each other, and share all memory."""
+    """Whether a loop is over synchronised threads that share all memory."""
     tag = loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
     used: list[str] = []
 
     def look(node: Any) -> None:
-        if isinstance(node, stmt.BufferStore):
+        if isinstance(node, statements.BufferStore):
             used.append(node.buffer.scope())
 
     post_order_visit(loop.body, look)
@@ -292,11 +293,11 @@ def _waits(loop: Any) -> bool:
 
 
 def _combines(loop: Any) -> bool:
-    """Whether a reduce axis of a block depends on a loop."""
+    """Whether a reduce iter var of a block depends on a loop."""
     found: list[bool] = []
 
     def look(node: Any) -> None:
-        if isinstance(node, stmt.BlockRealize):
+        if isinstance(node, statements.BlockRealize):
             found.extend(
                 any(t is loop.loop_var for t in prim.post_order(value))
                 for axis, value in zip(
@@ -338,15 +339,14 @@ def interpret(
     typed: bool = True,
     backwards: bool = False,
 ) -> Evaluation:
-    """What a program computes of copies of arrays.
+    """The results of a PrimFunc on copies of arrays.
 
     Args:
-        program: the tensor program.
+        program: the PrimFunc.
         arrays: its buffers, in order.
         sizes: its other parameters.
-        typed: whether every operation has the type that it says; otherwise all buffers
-            are f64.
-        backwards: whether loops whose steps may run at once begin with the last one.
+        typed: whether every operation has its declared type; otherwise all buffers are f64.
+        backwards: whether parallel loops start with the last iteration.
     """
     made = _Translator(typed, backwards)
     rounding = _Rounding()
@@ -398,10 +398,10 @@ def evaluate(
     *arrays: np.ndarray,
     sizes: Iterable[int] = (),
 ) -> list[np.ndarray]:
-    """The buffers of a program after it ran on copies of arrays, all of them f64.
+    """The buffers of a PrimFunc after it ran on copies of arrays, all in f64.
 
     Args:
-        program: the tensor program.
+        program: the PrimFunc.
         arrays: its buffers, in order.
         sizes: its other parameters.
     """

@@ -1,8 +1,8 @@
-"""Tensor programs to schedule."""
+"""PrimFuncs to schedule."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 __all__ = [
     "corner",

@@ -1,17 +1,17 @@
-"""Which buffers blocks touch, and which blocks depend on which."""
+"""Buffer accesses of blocks, and dependences between blocks."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
-from relax_mlir.dialects.symbols import parse
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, accesses, tree
-from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.symbolic.symbols import parse
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, accesses, tree
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
 
 
 class Program:
-    """A program, and its blocks and buffers by name."""
+    """A PrimFunc with its blocks and buffers by name."""
 
     def __init__(self, script):
         self.schedule = Schedule(script)
@@ -64,17 +64,21 @@ def test_buffers_that_are_read_and_written(program):
     scale, total, last, within = (
         program.block[n] for n in ("scale", "sum", "last", "within")
     )
-    assert names(accesses.reads(scale)) == names(accesses.buffers_read(scale)) == ["A"]
-    assert names(accesses.writes(scale)) == ["B"]
+    assert (
+        names(accesses.inferred_reads(scale))
+        == names(accesses.buffers_read(scale))
+        == ["A"]
+    )
+    assert names(accesses.inferred_writes(scale)) == ["B"]
     # What a block accumulates in is not read.
-    assert names(accesses.reads(total)) == ["B"]
+    assert names(accesses.inferred_reads(total)) == ["B"]
     assert names(accesses.buffers_written(total)) == ["C"]
     for block in (last, within):
-        assert names(accesses.reads(block)) == ["C", "A"]
-        assert names(accesses.writes(block)) == ["C"]
-        assert names(accesses.own_buffers(block)) == ["D"]
-    assert names(accesses.own_buffers(program.function)) == ["B", "D"]
-    assert names(accesses.reads(program.function)) == ["A", "C"]
+        assert names(accesses.inferred_reads(block)) == ["C", "A"]
+        assert names(accesses.inferred_writes(block)) == ["C"]
+        assert names(accesses.allocated_buffers(block)) == ["D"]
+    assert names(accesses.allocated_buffers(program.function)) == ["B", "D"]
+    assert names(accesses.inferred_reads(program.function)) == ["A", "C"]
     assert names(accesses.buffers_written(program.function)) == ["C"]
 
 
@@ -82,7 +86,7 @@ def test_who_needs_what_another_makes(program):
     function, block = program.function, program.block
     a, b, c = (program.buffer[n] for n in "ABC")
 
-    assert blocks(accesses.scope_children(function)) == ["scale", "sum", "last"]
+    assert blocks(accesses.child_blocks(function)) == ["scale", "sum", "last"]
     assert blocks(accesses.writers_of(function, c)) == ["sum", "last"]
     assert blocks(accesses.writers_of(function, b)) == ["scale"]
     assert blocks(accesses.readers_of(function, a)) == ["scale", "last"]
@@ -114,17 +118,17 @@ def test_what_buffers_are(program):
     assert six == 6
     assert accesses.buffer_shape(b) == (n, 6)
     assert accesses.buffer_shape(c) == (6,)
-    assert accesses.buffer_extras(a) == accesses.buffer_extras(b) == {}
-    assert dict(accesses.buffer_extras(c)) == {"align": 128}
+    assert accesses.buffer_properties(a) == accesses.buffer_properties(b) == {}
+    assert dict(accesses.buffer_properties(c)) == {"align": 128}
 
 
 def test_single_accesses(program):
     scale = program.block["scale"]
     load, store = accesses.accesses_in(scale)
-    indices = Indices()
+    indices = IndexSymbols()
     i, j = tree.body(scale).arguments
-    indices.refer("i", i)
-    indices.refer("j", j)
+    indices.bind("i", i)
+    indices.bind("j", j)
 
     assert (load.is_write, store.is_write) == (False, True)
     assert not load.is_opaque
@@ -150,7 +154,7 @@ def test_reads_come_before_those_that_say_where():
     program = Program(gathered)
     found = accesses.accesses_in(program.block["gather"])
 
-    assert names(accesses.reads(program.block["gather"])) == ["A", "I"]
+    assert names(accesses.inferred_reads(program.block["gather"])) == ["A", "I"]
     assert [names([a.buffer])[0] for a in found if not a.is_write] == [
         *("A", "I", "A", "I")
     ]
@@ -212,4 +216,4 @@ def test_regions_that_blocks_say_count():
 
     assert names(accesses.buffers_read(calls)) == ["A"]
     assert names(accesses.buffers_written(calls)) == ["B"]
-    assert names(accesses.reads(calls)) == ["D", "A"]
+    assert names(accesses.inferred_reads(calls)) == ["D", "A"]

@@ -1,4 +1,4 @@
-"""What predicates say of axes, against the points that loops visit."""
+"""Conditions on iter vars, against the block instances that loops visit."""
 
 # ruff: noqa: N803  scripts name buffers in capitals
 
@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dims import symbol
-from relax_mlir.dialects.symbols import evaluate, parse, substitute
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import PrimFunc
-from relax_mlir.tir.schedule import Schedule, tree
-from relax_mlir.tir.schedule.axis_conditions import (
-    at_axes,
-    axis_bounds,
-    axis_conditions,
+from relax_mlir.symbolic.dims import symbol
+from relax_mlir.symbolic.symbols import evaluate, parse, substitute
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import PrimFunc
+from relax_mlir.tvm.tir.schedule import Schedule, tree
+from relax_mlir.tvm.tir.schedule.axis_conditions import (
+    domain_conditions,
+    iter_conditions,
+    substitute_iters,
 )
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.new_axes import axis_symbol
-from relax_mlir.tir.schedule.predicates import Condition, block_conditions
-from relax_mlir.tir.schedule.regions import Run
-from relax_mlir.tir.schedule.state import extents_of, loop_bounds, loop_var
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.new_axes import iter_symbol
+from relax_mlir.tvm.tir.schedule.predicates import Condition, block_conditions
+from relax_mlir.tvm.tir.schedule.regions import Interval
+from relax_mlir.tvm.tir.schedule.state import iter_extents, loop_bounds, loop_var
 
 
 @T.prim_func
@@ -94,14 +94,14 @@ _PROGRAMS = [whole, corner, triangle, backwards, shifted, twice, overlapping]
 
 
 def check(schedule: Schedule, *, has_gaps: bool = False) -> list[Condition]:
-    """The conditions of axes: the points where they hold are those that loops visit.
+    """Check that the conditions of iter vars hold exactly for the instances that loops visit.
 
-    Axes with gaps have values that no loop gives them, with or without a predicate.
+    Iter vars with gaps have values that no loop binds, with or without a predicate.
     """
     (block,) = tree.find_blocks(schedule.state.function("main"), "B")
-    indices = Indices()
-    found = axis_conditions(block, indices, "test")
-    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    indices = IndexSymbols()
+    found = iter_conditions(block, indices, "test")
+    starts, extents = tree.iter_var_mins(block), iter_extents(indices, block)
     loops = tree.enclosing_loops(block)
     names = [indices.symbol(loop_var(loop)) for loop in loops]
     bounds = [loop_bounds(indices, loop) for loop in loops]
@@ -121,7 +121,7 @@ def check(schedule: Schedule, *, has_gaps: bool = False) -> list[Condition]:
     for axes in product(
         *(range(s, s + int(str(e))) for s, e in zip(starts, extents, strict=True))
     ):
-        point = {axis_symbol(number): value for number, value in enumerate(axes)}
+        point = {iter_symbol(number): value for number, value in enumerate(axes)}
         if all(evaluate(condition.slack, point) >= 0 for condition in found):
             allowed.add(axes)
     assert visited == (allowed & reached if has_gaps else allowed)
@@ -210,7 +210,7 @@ def refused(program: PrimFunc) -> bool:
     try:
         check(Schedule(program))
     except ScheduleError as error:
-        return "the predicate of block `B` says something else" in str(error)
+        return "the predicate of block `B` does not only constrain" in str(error)
     return False
 
 
@@ -263,17 +263,17 @@ def test_other_predicates_are_refused() -> None:
         ("n - 1 - a", {0: "x"}, Condition("le", 1, parse("n - x"))),
         ("b - a", {0: "x", 1: "y"}, Condition("le", 0, parse("y - x"))),
         ("4 - a - b", {0: "2*x", 1: "y"}, Condition("lt", parse("2*x + y"), 5)),
-        ("4 - a", {1: "y"}, Condition("lt", symbol(axis_symbol(0)), 5)),
+        ("4 - a", {1: "y"}, Condition("lt", symbol(iter_symbol(0)), 5)),
     ],
 )
 def test_conditions_where_axes_have_values(
     slack: str, values: dict[int, str], expected: Condition
 ) -> None:
-    named = {"a": symbol(axis_symbol(0)), "b": symbol(axis_symbol(1))}
+    named = {"a": symbol(iter_symbol(0)), "b": symbol(iter_symbol(1))}
     given_ = {number: parse(value) for number, value in values.items()}
-    assert at_axes([Condition("le", 0, substitute(parse(slack), named))], given_) == [
-        expected
-    ]
+    assert substitute_iters(
+        [Condition("le", 0, substitute(parse(slack), named))], given_
+    ) == [expected]
 
 
 @T.prim_func
@@ -329,8 +329,8 @@ _ranges = st.tuples(st.integers(-3, 3), st.integers(0, 4)).map(
 @settings(max_examples=20)
 @given(_ranges, _ranges)
 def test_axes_are_among_their_values(first: range, second: range) -> None:
-    whole = [Run(numbers.start, numbers.stop - 1) for numbers in (first, second)]
-    conditions = axis_bounds([parse("x"), parse("y + 1")], whole)
+    whole = [Interval(numbers.start, numbers.stop - 1) for numbers in (first, second)]
+    conditions = domain_conditions([parse("x"), parse("y + 1")], whole)
     for x, y in product(range(-4, 9), repeat=2):
         holds = [evaluate(c.slack, {"x": x, "y": y}) >= 0 for c in conditions]
         assert all(holds) == (x in first and y + 1 in second)

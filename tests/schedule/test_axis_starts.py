@@ -1,11 +1,11 @@
-"""Axes that do not start at 0: they keep their values, or a step is refused."""
+"""Iter domains that do not start at 0: preserved, or the primitive is rejected."""
 
 import numpy as np
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.evaluate import evaluate
 
 

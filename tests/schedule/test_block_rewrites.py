@@ -1,4 +1,4 @@
-"""Primitives that recognise what blocks compute, and what moves may assume of them."""
+"""Primitives that recognise computations, and the assumptions of primitives that move blocks."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.apply import check_same_results, check_schedule, script_lines
 from tests.schedule.evaluate import evaluate
 from tests.schedule.programs import (
@@ -264,7 +264,7 @@ def test_a_consumer_takes_all_that_reads_what_was_made(tile):
 
 
 def _with_start_inside(schedule):
-    """The start value of the sum is stored by a block of its own, in a block of rows."""
+    """The init block contains a nested block, in a block over rows."""
     schedule.blockize(schedule.get_loops("C")[1])
 
 
@@ -284,7 +284,7 @@ def _reindexed_start(schedule):
 
 
 def _in_parts(schedule):
-    """Each step of the loop around visits a part of two blocks."""
+    """Each iteration of the outer loop visits a part of two iter domains."""
     schedule.loop_partition(schedule.get_loops("B")[1], [4])
 
 
@@ -299,22 +299,22 @@ _REFUSED = {
         lambda s: (_in_parts(s), s.pad_einsum("B_j0", [1, 3])),
         "axis `vi` of block `B_j0` depends on variables from outside",
     ),
-    "merge: start value": (matmul_relu, _merged_with_start, "one after the other"),
-    "blockize: start value": (matmul_relu, _joined_with_start, "one after the other"),
+    "merge: start value": (matmul_relu, _merged_with_start, "consecutive"),
+    "blockize: start value": (matmul_relu, _joined_with_start, "consecutive"),
     "reindex: start value": (
         matmul_relu,
         _reindexed_start,
-        "block `C_init` computes the start value of block `C_o`",
+        "block `C_init` is in the init block of block `C_o`",
     ),
     "reverse_compute_at: window": (
         windows,
         lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
-        r"block `C` reads elements of `B` that more than one step of loop `i` makes",
+        r"block `C` reads elements of `B` from more than one iteration of loop `i`",
     ),
     "reverse_compute_at: neighbours": (
         neighbours,
         lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
-        r"block `C` reads elements of `B` that more than one step of loop `i` makes",
+        r"block `C` reads elements of `B` from more than one iteration of loop `i`",
     ),
     "fuse_reduction_epilogue: other operation": (
         scaled,
@@ -337,12 +337,12 @@ _REFUSED = {
     "pad_einsum: maximum": (
         row_maxima,
         lambda s: s.pad_einsum("B", [1, 4]),
-        r"block `B`: expected a sum of products with a factor for every reduce axis",
+        r"block `B`: expected a sum of products with an operand indexed by each",
     ),
     "pad_einsum: indices": (
         windows,
         lambda s: s.pad_einsum("C", [1, 2]),
-        r"block `C`: expected that each buffer is used at one place",
+        r"block `C`: expected one access pattern for each buffer",
     ),
     "pad_einsum: start value": (
         matmul_relu,
@@ -350,7 +350,7 @@ _REFUSED = {
             s.decompose_reduction("C", s.get_loops("C")[0]),
             s.pad_einsum("C_update", [4, 1, 1]),
         ),
-        r"block `C_update` reads `C`, which it writes, and has no start value",
+        r"block `C_update` reads `C`, which it writes, and has no init block",
     ),
     "pad_einsum: start value from a buffer": (
         biased,
@@ -358,7 +358,7 @@ _REFUSED = {
             s.fuse_reduction_epilogue("B", "C"),
             s.pad_einsum("B", [3, 1]),
         ),
-        r"the start value of block `B` is read from a buffer",
+        r"the initial value of block `B` is read from a buffer",
     ),
     "merge: the same elements": (
         shared_rows,
@@ -368,7 +368,7 @@ _REFUSED = {
     "pad_einsum: loops": (
         matmul_relu,
         lambda s: (s.split(s.get_loops("C")[0], [2, 3]), s.pad_einsum("C", [4, 1, 1])),
-        r"axis `vi` is no loop of its own",
+        r"axis `vi` is not bound to a loop of its own",
     ),
     "decompose_padding": (
         scale_shift,
@@ -381,7 +381,7 @@ _REFUSED = {
             s.decompose_padding("B", s.get_loops("B")[0]),
             s.reverse_compute_at("B_pad_const", s.get_loops("B")[0]),
         ),
-        r"block `B` goes on with what block `B_pad_const` writes",
+        r"block `B` updates what block `B_pad_const` writes",
     ),
     "compute_at: start value": (
         matmul_relu,
@@ -389,7 +389,7 @@ _REFUSED = {
             s.decompose_reduction("C", s.get_loops("C")[0]),
             s.compute_at("C_init", s.get_loops("C_update")[2]),
         ),
-        r"block `C_update` goes on with what block `C_init` writes",
+        r"block `C_update` updates what block `C_init` writes",
     ),
     "pad_einsum: shared loops": (
         scale_shift,
@@ -397,12 +397,12 @@ _REFUSED = {
             s.merge(s.get_loops("B")[0], s.get_loops("C")[0]),
             s.pad_einsum("C", [1, 4]),
         ),
-        r"block `C` and block `B` stand in one loop",
+        r"block `C` and block `B` are in one loop",
     ),
     "loop_partition": (
         strided_sum,
         lambda s: s.loop_partition(s.get_loops("B")[1], [2]),
-        r"loop `k` is part of a reduce axis of block `B`, which has a start value",
+        r"loop `k` is part of a reduce axis of block `B`, which has an init block",
     ),
 }
 
@@ -517,7 +517,7 @@ def test_elements_that_memory_chooses_may_be_any():
 
     np.testing.assert_array_equal(result, 2 * array[places] + 1)
     schedule = Schedule(chosen)
-    with pytest.raises(ScheduleError, match="more than one step of loop `i` makes"):
+    with pytest.raises(ScheduleError, match="more than one iteration of loop `i`"):
         schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
 
 

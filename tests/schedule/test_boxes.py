@@ -1,4 +1,4 @@
-"""The boxes that blocks touch, against the elements that they touch."""
+"""Access boxes of blocks, against the elements accessed."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from relax_mlir.dialects.symbols import evaluate
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, accesses, regions, tree
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.state import loop_bounds, loop_var
+from relax_mlir.symbolic.symbols import evaluate
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, accesses, regions, tree
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.state import loop_bounds, loop_var
 
 
 @T.prim_func
@@ -39,8 +39,8 @@ def reduction(A: T.Buffer((6, 8), "float32"), C: T.Buffer((8,), "float32")):
 
 
 def elements(block, buffer, point, *, is_write, op=None):
-    """The elements that a block touches at a point of its axes."""
-    indices, found = Indices(), set()
+    """The elements that a block instance accesses."""
+    indices, found = IndexSymbols(), set()
     for access in accesses.accesses_in(block):
         if access.buffer != buffer or access.is_write != is_write:
             continue
@@ -50,7 +50,7 @@ def elements(block, buffer, point, *, is_write, op=None):
         values = {}
         for one in inner:
             if tree.is_block(one):
-                values |= regions.axis_values(one, indices)
+                values |= regions.binding_values(one, indices)
         names = [indices.symbol(loop_var(loop)) for loop in loops]
         ranges = [
             range(int(str(low)), int(str(low)) + int(str(count)))
@@ -80,8 +80,8 @@ def test_boxes_are_the_smallest_around_all_elements(program, is_write, name):
         for a in accesses.accesses_in(block)
         if accesses.buffer_name(a.buffer) == name
     )
-    indices = Indices()
-    box = regions.regions_in(block, buffer, indices, is_write=is_write)
+    indices = IndexSymbols()
+    box = regions.block_box(block, buffer, indices, is_write=is_write)
     names = [indices.symbol(a) for a in tree.body(block).arguments]
     for point in product(range(3), range(4)):
         touched = elements(block, buffer, point, is_write=is_write)
@@ -109,13 +109,13 @@ def scattered(
 def test_boxes_of_unknown_elements_are_whole_dimensions():
     schedule = Schedule(scattered)
     (block,) = tree.find_blocks(schedule.state.function("main"), "parts")
-    indices = Indices()
+    indices = IndexSymbols()
     (axis,) = tree.body(block).arguments
-    indices.refer("i", axis)
+    indices.bind("i", axis)
     found = {
         (accesses.buffer_name(a.buffer), a.is_opaque): [
             (str(r.low), str(r.high))
-            for r in regions.region_of(a, indices, lambda op: False)
+            for r in regions.accessed_box(a, indices, lambda op: False)
         ]
         for a in accesses.accesses_in(block)
     }
@@ -142,10 +142,10 @@ def test_boxes_go_over_the_loops_that_are_asked_for():
     outer, inner = tree.enclosing_loops(block)
 
     def box(inside, relaxed=()):
-        indices = Indices()
-        indices.refer("i", loop_var(outer))
-        indices.refer("j", loop_var(inner))
-        found = regions.region_of(
+        indices = IndexSymbols()
+        indices.bind("i", loop_var(outer))
+        indices.bind("j", loop_var(inner))
+        found = regions.accessed_box(
             load, indices, inside.__contains__, relaxes=relaxed.__contains__
         )
         return [(str(r.low), str(r.high)) for r in found]
@@ -174,7 +174,7 @@ def test_buffers_that_threads_share(scope, threads):
     (block,) = tree.find_blocks(schedule.state.function("main"), "b")
     (buffer,) = accesses.buffers_read(block)
     assert accesses.storage_scope(buffer) == scope
-    is_shared = regions.crosses_threads(buffer)
+    is_shared = regions.relaxed_thread_loops(buffer)
     for thread in ("threadIdx.x", "threadIdx.y", "blockIdx.x", "vthread.x"):
         bound = Schedule(tiles)
         bound.bind(bound.get_loops("b")[0], thread)

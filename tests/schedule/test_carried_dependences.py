@@ -1,4 +1,4 @@
-"""Primitives refuse what loops carry between blocks, and within one; and nothing else."""
+"""Primitives reject loop-carried dependences between blocks and within one, and nothing else."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
 
 Steps = Callable[[Schedule], object]
@@ -233,7 +233,9 @@ decided_by_none = from_source(_CONDITION.format(condition="if X[i] > 0.0:"))
 def test_loops_that_carry_a_dependence_keep_the_order_of_their_steps(before, apply):
     schedule = Schedule(before)
 
-    with pytest.raises(ScheduleError, match=r"in another step of loop `\w+`: expected"):
+    with pytest.raises(
+        ScheduleError, match=r"in another iteration of loop `\w+`: expected"
+    ):
         apply(schedule)
 
 
@@ -337,7 +339,7 @@ def test_elements_that_blocks_share_are_not_those_of_a_thread():
     schedule = Schedule(element_of_a_thread)
 
     with pytest.raises(
-        ScheduleError, match="`A` that block `A` writes in another step"
+        ScheduleError, match="`A` that block `A` writes in another iteration"
     ):
         schedule.bind(schedule.get_loops("C")[0], "blockIdx.x")
 
@@ -506,24 +508,24 @@ def _move_c(schedule):
         (
             read_before_it_is_written,
             lambda s: s.reverse_compute_inline("C"),
-            "`D` touches `C` in steps of loop `i` before block `C` does",
+            "`D` accesses `C` in iterations of loop `i` before block `C` does",
         ),
         (
             read_before_it_is_written,
             _move_c,
-            "`D` touches `C` in steps of loop `i` before block `C` does",
+            "`D` accesses `C` in iterations of loop `i` before block `C` does",
         ),
         (
             deciding,
             lambda s: s.cache_write("B", 0, "global"),
-            "a condition or a bound reads `B`, which block `B` writes",
+            "a predicate or a bound reads `B`, which block `B` writes",
         ),
         (
             deciding,
             lambda s: s.reindex_cache_write("B", 0, "global", lambda i: (i,)),
-            "a condition or a bound reads `B`, which block `B` writes",
+            "a predicate or a bound reads `B`, which block `B` writes",
         ),
-        (deciding, _move_b, "a condition or a bound reads `B`, which block `B` writes"),
+        (deciding, _move_b, "a predicate or a bound reads `B`, which block `B` writes"),
         (deciding_later, _move_c, "`D` reads `C` before block `C` writes it"),
         (
             deciding_later,
@@ -578,7 +580,7 @@ def test_blocks_are_not_computed_again_of_other_values():
     schedule = Schedule(of_one_round_each)
 
     with pytest.raises(
-        ScheduleError, match="`Y` writes `Y` anew in each step of loop `t`"
+        ScheduleError, match="`Y` overwrites `Y` in each iteration of loop `t`"
     ):
         schedule.reverse_compute_at("C", schedule.get_loops("Y")[1])
 
@@ -627,17 +629,21 @@ def copied_in_each_round(
         (
             of_one_round_each,
             lambda s: s.reverse_compute_at("Y", s.get_loops("C")[1]),
-            "`C` touches `Y` in steps of loop `t` before block `Y` does",
+            "`C` accesses `Y` in iterations of loop `t` before block `Y` does",
         ),
-        (every_other_element, _move_c, "may not write all that it reads in a step of"),
+        (
+            every_other_element,
+            _move_c,
+            "may not write all that it reads in an iteration of",
+        ),
         (
             copied_in_each_round,
             lambda s: s.reverse_compute_at("C", s.get_loops("B")[1]),
-            "may not write all that it reads in a step of loop `t`",
+            "may not write all that it reads in an iteration of loop `t`",
         ),
     ],
 )
-def test_consumers_compute_all_of_their_points_in_time(before, apply, message):
+def test_moved_consumers_keep_their_iteration_domain_and_order(before, apply, message):
     schedule = Schedule(before)
 
     with pytest.raises(ScheduleError, match=message):
@@ -677,7 +683,7 @@ def _fused(schedule, name):
         ),
     ],
 )
-def test_consumers_move_under_loops_that_do_not_divide(of_producer, of_consumer):
+def test_consumers_move_under_non_divisible_splits(of_producer, of_consumer):
     schedule = Schedule(one_after_the_other)
     if of_consumer is not None:
         of_consumer(schedule, "C")
@@ -735,7 +741,7 @@ def sums_that_go_on(X: T.Buffer((8, 3), "float32"), D: T.Buffer((8,), "float32")
             D[vi] = C[7 - vi]
 
 
-def test_points_that_read_one_another_are_computed_in_order():
+def test_instances_that_read_one_another_are_not_reordered():
     schedule = Schedule(sums_that_go_on)
 
     with pytest.raises(ScheduleError, match="or read what another one writes"):
@@ -754,7 +760,7 @@ def test_elements_that_points_share_are_written_in_order(before, apply):
     schedule = Schedule(before)
 
     with pytest.raises(
-        ScheduleError, match="several points of block `C` may write the"
+        ScheduleError, match="several instances of block `C` may write the"
     ):
         apply(schedule)
 
@@ -784,7 +790,9 @@ def test_a_producer_of_all_steps_computes_none_of_them_before():
     all_steps = _TIED.format(steps=3, axis="i")
     schedule = Schedule(from_source(all_steps))
 
-    with pytest.raises(ScheduleError, match="`D` touches `C` in steps of loop `t`"):
+    with pytest.raises(
+        ScheduleError, match="`D` accesses `C` in iterations of loop `t`"
+    ):
         schedule.reverse_compute_inline("C")
 
     one_step = from_source(_TIED.format(steps=1, axis="t"))
@@ -835,7 +843,9 @@ def test_the_first_of_equal_maxima_counts():
     _, k = schedule.get_loops("M")
     outer, inner = schedule.split(k, [2, None])
 
-    with pytest.raises(ScheduleError, match="that block `M` writes in another step"):
+    with pytest.raises(
+        ScheduleError, match="that block `M` writes in another iteration"
+    ):
         schedule.reorder(inner, outer)
 
     schedule.bind(inner, "threadIdx.x")
@@ -845,7 +855,7 @@ def test_conditions_read_elements_of_the_buffer_alone():
     schedule = Schedule(decided_by_none)
     (loop,) = schedule.get_loops("C")
 
-    with pytest.raises(ScheduleError, match=r"condition or a bound in .* reads `X`"):
+    with pytest.raises(ScheduleError, match=r"predicate or a bound in .* reads `X`"):
         schedule.split(loop, [3, None])
 
     schedule.split(loop, [4, None])
@@ -991,30 +1001,38 @@ def _separate(schedule):
 @pytest.mark.parametrize(
     ("before", "apply", "message"),
     [
-        (start_of_the_one_before, _decompose("C"), "that it writes in another step"),
+        (
+            start_of_the_one_before,
+            _decompose("C"),
+            "that it writes in another iteration",
+        ),
         (
             product_with_the_one_before,
             _decompose("C"),
-            "that it writes in another step",
+            "that it writes in another iteration",
         ),
-        (sums_of_pairs, _decompose("C"), "that it writes in another step"),
+        (sums_of_pairs, _decompose("C"), "that it writes in another iteration"),
         (
             terms_of_the_one_before,
             lambda s: s.rfactor(s.get_loops("C")[1], 0),
-            "that it writes in another step",
+            "that it writes in another iteration",
         ),
         (
             start_of_the_one_before,
             lambda s: s.blockize(s.get_loops("C")[0]),
-            "that it writes in another step",
+            "that it writes in another iteration",
         ),
         (
             between_what_is_set,
             _decompose("C"),
-            "`D` may read `C` before block `C` sets",
+            "`D` may read `C` before block `C` initialises",
         ),
-        (padded_and_mirrored, _separate, "`G` may read `C` before block `C` sets"),
-        (padded_pairs, _separate, "that it writes in another step"),
+        (
+            padded_and_mirrored,
+            _separate,
+            "`G` may read `C` before block `C` initialises",
+        ),
+        (padded_pairs, _separate, "that it writes in another iteration"),
     ],
 )
 def test_values_that_are_written_first_are_not_seen(before, apply, message):

@@ -1,4 +1,4 @@
-"""What primitives leave lowers to machine code, and computes the same."""
+"""Scheduled PrimFuncs lower to machine code and compute the same."""
 
 # ruff: noqa: N803  scripts name buffers in capitals
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule, TensorIntrin
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule, TensorIntrin
 from tests.schedule.programs import matmul_relu
 
 

@@ -1,14 +1,14 @@
-"""What predicates leave out stays left out, and what stands in one loop stays in order."""
+"""Predicates stay in force, and blocks that share a loop stay in order."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, predicates, tree
-from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, predicates, tree
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
 from tests.schedule.apply import check_schedule, script_lines
 from tests.schedule.programs import (
     corner,
@@ -76,10 +76,10 @@ def test_predicates_that_are_taken_away_leave_nothing():
     (block,) = tree.find_blocks(function, "B")
     assert str(function).count("scf.if") == 1
 
-    predicates.set_predicate(block, [], Indices())
+    predicates.set_predicate(block, [], IndexSymbols())
 
     assert str(function).count("scf.if") == 0
-    assert tree.guard_of(block) is None
+    assert tree.predicate_of(block) is None
     assert function.verify()
 
 
@@ -127,7 +127,7 @@ def test_copies_of_an_axis_whose_loops_end_early_are_refused():
     *_, unit = schedule.split(column, [None, 4, 1], preserve_unit_iters=False)
     schedule.split(unit, [None, 2])
 
-    with pytest.raises(ScheduleError, match="says something else than which values"):
+    with pytest.raises(ScheduleError, match="does not only constrain its iter vars"):
         schedule.reindex_cache_write("B", 0, "local", lambda i, j: (i, j))
 
     check_schedule(schedule, scale_shift)
@@ -223,12 +223,12 @@ REFUSED = {
     "a writer in the loop": (
         two_in_a_loop,
         lambda s: s.reindex("C", ("read", 0)),
-        "reindex: block `B` uses `B`, and stands in a loop with block `C`",
+        "reindex: block `B` uses `B`, and is in a loop with block `C`",
     ),
     "a reader in the loop": (
         two_in_a_loop,
         lambda s: s.reindex("B", ("write", 0)),
-        "reindex: block `C` uses `B`, and stands in a loop with block `B`",
+        "reindex: block `C` uses `B`, and is in a loop with block `B`",
     ),
     "elements outside of the buffer": (
         padded,
@@ -238,7 +238,7 @@ REFUSED = {
     "a sum that goes on": (
         strided_sum,
         _written_and_decomposed,
-        "block `B_update` goes on with what `B` holds before",
+        "block `B_update` updates the earlier value of `B`",
     ),
     "a consumer that comes first": (
         matmul_relu,
@@ -248,7 +248,7 @@ REFUSED = {
     "a part of a buffer": (
         guarded,
         _padded_after_a_part,
-        "pad_einsum: block `C`: axis `vi` goes over 3 of 5 elements of `B`",
+        "pad_einsum: block `C`: axis `vi` covers 3 of 5 elements of `B`",
     ),
     "a copy with loops of its own": (
         neighbours,
@@ -258,7 +258,7 @@ REFUSED = {
     "elements that other steps make": (
         mirrored,
         lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[0]),
-        "merge: loop `i` has 5 steps: expected 6",
+        "merge: loop `i` has extent 5: expected 6",
     ),
 }
 
@@ -466,7 +466,7 @@ def test_copies_of_guarded_reads_stay_inside_of_the_buffer(
     text = _GUARDED_READ.format(size=size, extent=extent, end=end)
     schedule = Schedule(from_source(text))
     if not is_inside:
-        with pytest.raises(ScheduleError, match="expected indices inside"):
+        with pytest.raises(ScheduleError, match="expected indices within"):
             step(schedule)
         return
 

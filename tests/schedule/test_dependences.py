@@ -1,4 +1,4 @@
-"""Blocks that are computed later than where they stand read what they read there."""
+"""Blocks that are delayed read the same values as before."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
 from tests.schedule.evaluate import evaluate
 
@@ -228,7 +228,9 @@ def _move(schedule):
 def test_what_loops_overwrite_is_read_before(before, apply):
     schedule = Schedule(before)
 
-    with pytest.raises(ScheduleError, match="`A` may overwrite `A` in each step of"):
+    with pytest.raises(
+        ScheduleError, match="`A` may overwrite `A` in each iteration of"
+    ):
         apply(schedule)
 
     check_schedule(schedule, before)
@@ -479,7 +481,9 @@ def _of_the_same_step(
 def test_steps_keep_their_order_where_blocks_depend_on_it(before):
     schedule = Schedule(before)
 
-    with pytest.raises(ScheduleError, match="that block `A` writes in another step"):
+    with pytest.raises(
+        ScheduleError, match="that block `A` writes in another iteration"
+    ):
         schedule.reorder(*schedule.get_loops("A")[::-1])
 
     schedule.reorder(*schedule.get_loops("A"))
@@ -510,7 +514,9 @@ def test_steps_that_depend_on_one_another_are_not_parallel(kind):
         else partial(getattr(schedule, kind), loop)
     )
 
-    with pytest.raises(ScheduleError, match="that block `A` writes in another step"):
+    with pytest.raises(
+        ScheduleError, match="that block `A` writes in another iteration"
+    ):
         steps()
 
 

@@ -1,12 +1,12 @@
-"""Blocks that read what stands in a buffer before a program or a step writes it."""
+"""Blocks that read earlier values of a buffer, before the PrimFunc or an iteration writes it."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
 
 
@@ -69,7 +69,7 @@ def test_start_values_are_set_behind_who_reads_earlier_values(before):
     schedule = Schedule(before)
 
     with pytest.raises(
-        ScheduleError, match="`C` may read `A` before block `A` sets it"
+        ScheduleError, match="`C` may read `A` before block `A` initialises it"
     ):
         schedule.decompose_reduction("A", schedule.get_loops("A")[0])
 
@@ -105,7 +105,9 @@ def _from_a_number_of_its_step(
 def test_start_values_are_set_behind_what_they_are_made_of():
     schedule = Schedule(_from_a_number_of_its_step)
 
-    with pytest.raises(ScheduleError, match="`B` writes `B`, of which block `A` makes"):
+    with pytest.raises(
+        ScheduleError, match="`B` writes `B`, from which block `A` computes"
+    ):
         schedule.decompose_reduction("A", schedule.get_loops("A")[0])
 
     schedule.decompose_reduction("A", schedule.get_loops("A")[1])

@@ -1,11 +1,11 @@
-"""Buffers whose elements are kept in another type."""
+"""Buffers whose element type is changed."""
 
 import pytest
 
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.tir import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.apply import script_lines
 
 _PROGRAM = """

@@ -1,4 +1,4 @@
-"""Maps of indices: shapes, inverses, and what they leave empty."""
+"""Index maps: shapes, inverses and padding."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import IndexMap, Schedule, TensorIntrin, Var
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import IndexMap, Schedule, TensorIntrin, Var
 from tests.schedule.apply import check_same_results
 from tests.schedule.programs import matmul_relu, scale_shift
 
@@ -78,7 +78,7 @@ def test_padding_is_where_nothing_is_mapped_to(function, shape, padding):
     [lambda i, j: (i, j // 2), lambda i, j: (i,), lambda i, j: (i + j, j)],
 )
 def test_maps_that_lose_indices_have_no_inverse(function):
-    with pytest.raises(ValueError, match="made of parts of the old ones"):
+    with pytest.raises(ValueError, match="a sum of iter splits of the initial ones"):
         IndexMap.from_func(function).inverse([4, 6])
 
 
@@ -282,7 +282,7 @@ def test_padding_stands_beside_blocks_whose_points_are_in_order(before):
         ),
         (
             lambda i, j, k: Buffer((1,), "float32", "X")[0],
-            "expected numbers and the new",
+            "expected constants and the new",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Conditions of primitives, on programs that meet them and others."""
+"""Legality conditions, on PrimFuncs that meet them and others that do not."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -6,17 +6,17 @@ from contextlib import suppress
 
 import pytest
 
-from relax_mlir.dialects.symbols import parse
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, dependences, legality, tree
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.predicates import Condition
-from relax_mlir.tir.schedule.state import loop_var
+from relax_mlir.symbolic.symbols import parse
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, dependences, legality, tree
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.predicates import Condition
+from relax_mlir.tvm.tir.schedule.state import loop_var
 
 
 class Program:
-    """A program that may be scheduled, and its blocks and loops by name."""
+    """A schedulable PrimFunc with its blocks and loops by name."""
 
     def __init__(self, script, *changes):
         self.schedule = Schedule(script)
@@ -29,7 +29,7 @@ class Program:
 
 
 def refusal(check, *args, **kwargs):
-    """Why a check refuses, or an empty text."""
+    """The error of a check, or an empty text."""
     with suppress(ScheduleError):
         check(*args, **kwargs)
         return ""
@@ -113,18 +113,18 @@ def test_complete_and_reduction_blocks():
 @pytest.mark.parametrize(
     ("name", "incomplete", "unreduced"),
     [
-        ("twice", "no other block of its scope writes", "it has a start value"),
-        ("own", "it does not read what it writes", "it has a start value"),
-        ("by_reduce", "all its axes are spatial", "no other block of its scope"),
-        ("overlap", "all its axes are spatial", "its bindings are quasi-affine"),
+        ("twice", "no other block of its scope writes", "it has an init block"),
+        ("own", "it does not read what it writes", "it has an init block"),
+        ("by_reduce", "all its iter vars are spatial", "no other block of its scope"),
+        ("overlap", "all its iter vars are spatial", "its bindings are quasi-affine"),
     ],
 )
 def test_why_blocks_are_neither(name, incomplete, unreduced):
     program = Program(strange)
     block = program.block[name]
 
-    assert legality.not_complete(block).startswith(incomplete)
-    assert legality.not_reduction(block).startswith(unreduced)
+    assert legality.complete_block_violation(block).startswith(incomplete)
+    assert legality.reduction_block_violation(block).startswith(unreduced)
     said = refusal(legality.check_complete_or_reduction, block, "here")
     assert said.startswith(f"here: block `{name}` is neither a complete block nor")
     assert incomplete in said
@@ -159,12 +159,12 @@ def scanned(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
 
 def test_other_reductions():
     program, other = Program(reductions), Program(scanned)
-    assert legality.not_reduction(program.block["by_reduce"]) == (
-        "no reduce axis is part of where it writes"
+    assert legality.reduction_block_violation(program.block["by_reduce"]) == (
+        "no index of its writes depends on a reduce iter var"
     )
     assert (
-        legality.not_reduction(other.block["scan"])
-        == "its axes are spatial or reduce axes"
+        legality.reduction_block_violation(other.block["scan"])
+        == "its iter vars are spatial or reduce ones"
     )
 
 
@@ -173,9 +173,9 @@ def test_blocks_of_one_statement_alone():
     loops = [op for op in tree.children(program.function) if tree.is_loop(op)]
     first = program.block["twice"]
 
-    assert legality.not_complete(first, loops[0]) is None
+    assert legality.complete_block_violation(first, loops[0]) is None
     assert refusal(legality.check_complete_or_reduction, first, "here", loops[0]) == ""
-    assert legality.not_complete(first, first) is not None
+    assert legality.complete_block_violation(first, first) is not None
 
 
 def test_refusals_of_places():
@@ -183,22 +183,22 @@ def test_refusals_of_places():
     block, function = program.block, program.function
 
     assert refusal(legality.check_not_root, block["sum"], "here") == ""
-    assert "here: expected a block inside the program, got the root" in refusal(
+    assert "here: expected a block inside the function, got the root" in refusal(
         legality.check_not_root, function, "here"
     )
     assert refusal(legality.check_not_output, block["scale"], "here") == ""
     assert "block `last` is an output block" in refusal(
         legality.check_not_output, block["last"], "here"
     )
-    assert refusal(legality.check_axis_starts, block["last"], "here") == ""
+    assert refusal(legality.check_iter_mins, block["last"], "here") == ""
     assert refusal(legality.check_self_contained, block["sum"], "here") == ""
     strange_program = Program(strange)
     other = strange_program.block
     assert "axis `vi` of block `shift` starts at 2: expected 0" in refusal(
-        legality.check_axis_starts, other["shift"], "here"
+        legality.check_iter_mins, other["shift"], "here"
     )
     assert (
-        refusal(legality.check_axis_starts, other["shift"], "x", may_be_above_0=True)
+        refusal(legality.check_iter_mins, other["shift"], "x", may_be_above_0=True)
         == ""
     )
     assert "block `shift` uses the variable of loop `i` inside" in refusal(
@@ -217,7 +217,7 @@ def below_0(A: T.Buffer((8,), "float32")):
 def test_axes_that_start_below_0_are_refused():
     program = Program(below_0)
     block = program.block["b"]
-    said = refusal(legality.check_axis_starts, block, "x", may_be_above_0=True)
+    said = refusal(legality.check_iter_mins, block, "x", may_be_above_0=True)
     assert "starts at -1: expected 0 or more" in said
 
 
@@ -251,10 +251,10 @@ def test_affine_bindings():
     assert legality.has_affine_bindings(program.function)
     assert legality.has_affine_bindings(block)
     assert legality.has_affine_bindings(block, below=program.loop["i"])
-    indices = Indices()
+    indices = IndexSymbols()
     o, i = (indices.symbol(loop_var(program.loop[n])) for n in "oi")
     assert legality.loop_extents(indices, block) == {o: 2, i: 12}
-    assert legality.loop_starts(indices, block) == {i: 2}
+    assert legality.nonzero_loop_mins(indices, block) == {i: 2}
     other = Program(overlaps)
     assert not legality.has_affine_bindings(other.block["tiles"])
     assert legality.has_affine_bindings(other.block["tiles"], may_overlap=True)
@@ -332,7 +332,7 @@ def test_what_is_read_has_to_be_written(made, first, read, is_right):
 
 
 def apart(first, second, steps=8, count=1):
-    """Whether two loops one after the other touch elements of their own in each step."""
+    """Whether the iterations of two consecutive loops access disjoint elements."""
 
     @T.prim_func
     def nests(A: T.Buffer((80,), "float32"), B: T.Buffer((80,), "float32")):
@@ -350,7 +350,9 @@ def apart(first, second, steps=8, count=1):
     program = Program(nests)
     loops = [[op] for op in tree.children(program.function)]
     said = refusal(dependences.check_fusion, loops, "here")
-    assert said == "" or "share `A`, and one writes it: expected that a step" in said
+    assert (
+        said == "" or "share `A`, and one writes it: expected that an iteration" in said
+    )
     return said == ""
 
 
@@ -456,19 +458,19 @@ def test_open_dimensions_are_not_compared(columns, is_right):
 def test_conditions_that_always_hold_are_dropped():
     program = Program(stages)
     block = program.block["sum"]
-    indices = Indices()
+    indices = IndexSymbols()
     i, k = tree.body(block).arguments
-    indices.refer("i", i)
-    indices.refer("k", k)
+    indices.bind("i", i)
+    indices.bind("k", k)
     outer, _ = tree.enclosing_loops(block)
-    indices.refer("o", loop_var(outer))
+    indices.bind("o", loop_var(outer))
 
-    tops = legality.tops_at(indices, block)
+    tops = legality.upper_bounds_at(indices, block)
     assert {n: tops[n] for n in ("i", "k", "o")} == {"i": 5, "k": 7, "o": 5}
     assert len(tops) == 6  # those of the start value, and of the inner loop
     conditions = [
         Condition("lt", parse(text), bound)
         for text, bound in [("i", 6), ("i", 5), ("i + k", 13), ("o", 6), ("o", 5)]
     ]
-    kept = legality.drop_proved(conditions, indices, block)
+    kept = legality.unproved_conditions(conditions, indices, block)
     assert kept == [conditions[1], conditions[4]]

@@ -1,4 +1,4 @@
-"""Expressions on loop variables, simplified by how far the loops go."""
+"""Simplification of expressions by the ranges of loop variables."""
 
 import itertools
 
@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dim_limits import simplify, without_units
-from relax_mlir.dialects.symbols import evaluate, parse
-from relax_mlir.tir.schedule.affine import is_affine
-from relax_mlir.tir.schedule.regions import Run, interval
+from relax_mlir.symbolic.limits import fold_single_values, simplify
+from relax_mlir.symbolic.symbols import evaluate, parse
+from relax_mlir.tvm.tir.schedule.affine import is_affine
+from relax_mlir.tvm.tir.schedule.regions import Interval, evaluate_interval
 
 _LIMITS = {"i": (0, 7), "j": (0, 15), "u": (0, 0)}
 
@@ -32,7 +32,7 @@ def test_limits_decide_quotients(text, expected):
 
 
 def test_variables_of_one_value_are_numbers():
-    assert without_units(parse("16*i + 3*u"), _LIMITS) == parse("16*i")
+    assert fold_single_values(parse("16*i + 3*u"), _LIMITS) == parse("16*i")
 
 
 _TERMS = st.builds(
@@ -66,7 +66,7 @@ def test_simplified_expressions_have_the_same_values(text):
 @given(text=_TEXTS)
 def test_intervals_hold_all_values(text):
     dim = parse(text)
-    found = interval(dim, {"j": Run(0, 15)}, _LIMITS)
+    found = evaluate_interval(dim, {"j": Interval(0, 15)}, _LIMITS)
 
     for i, j in _POINTS:
         value = evaluate(dim, {"i": i, "j": j})

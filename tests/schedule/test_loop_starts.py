@@ -1,12 +1,12 @@
-"""Loops that do not begin at 0, and what they bind."""
+"""Loops that do not start at 0, and their bindings."""
 
 # ruff: noqa: N803  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule, script_lines
 
 

@@ -1,12 +1,12 @@
-"""Blocks that use variables of loops inside stay in these loops."""
+"""Blocks whose bodies use loop variables stay in these loops."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
 
 

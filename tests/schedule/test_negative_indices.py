@@ -5,9 +5,9 @@
 import numpy as np
 import pytest
 
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
 from relax_mlir.tvm.ir import structural_equal
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.evaluate import evaluate
 
 
@@ -71,7 +71,7 @@ def from_a_size_below(a: T.handle, c: T.handle):
 
 
 def _inputs(program):
-    """Arrays for a program, whose size is 7 if it has one."""
+    """Inputs of a PrimFunc; its symbolic size is 7."""
     random = np.random.default_rng(0)
     buffers = [program.buffer_map[p] for p in program.params]
     shapes = [[getattr(d, "value", 7) for d in b.shape] for b in buffers]

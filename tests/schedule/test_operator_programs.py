@@ -1,16 +1,17 @@
-"""Programs that operators make are scheduled like any other."""
+"""PrimFuncs generated from operators are schedulable."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import opt, reference
-from relax_mlir.compiler import compile
-from relax_mlir.dialects.hooks import Case
+from relax_mlir import opt
+from relax_mlir.compiler import reference
+from relax_mlir.compiler.driver import compile
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
-from relax_mlir.tir import Schedule
-from relax_mlir.tir.schedule import BlockRV
+from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule import BlockRV
 
 _LEGALIZED = [op for op in relax_ops() if hasattr(op, "legalize")]
 # One of each form that programs have: sums, loops that carry values, none at all.
@@ -27,7 +28,7 @@ def _check(op: type[RelaxOperation], case: Case) -> None:
     inputs = flat_inputs(case.random_inputs(seed=0))
     schedule = Schedule(opt(module, "relax-legalize"))
 
-    for program in schedule.state.program_names():
+    for program in schedule.state.func_names():
         schedule.work_on(program)
         for block in _blocks_below(schedule, schedule.get_block("root")):
             axes = len(schedule.get(block).iter_vars)

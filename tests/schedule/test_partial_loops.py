@@ -1,10 +1,10 @@
-"""Loops that leave out points of a block: what moves, or copies, the block refuses them."""
+"""Loops that visit part of an iter domain: primitives that move or copy the block reject them."""
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule
 
 _PROGRAM = """
@@ -28,7 +28,7 @@ _LOOPS = {
     "remapped triangle": (
         "i + 1",
         'vi, vj = T.axis.remap("S{kind}", [i, j])',
-        "the size of axis `vj` of block `C` depends on variables around",
+        "the extent of axis `vj` of block `C` depends on variables around",
     ),
     "triangle": (
         "i + 1",
@@ -38,12 +38,12 @@ _LOOPS = {
     "first part": (
         3,
         "vi = T.axis.spatial(6, i); vj = T.axis.{name}(6, j)",
-        "loops take axis `vj` of block `C` from 0 to 2 alone",
+        "loops bind axis `vj` of block `C` to 0 to 2 only",
     ),
     "last part": (
         4,
         "vi = T.axis.spatial(6, i); vj = T.axis.{name}(6, j + 2)",
-        "loops take axis `vj` of block `C` from 2 to 5 alone",
+        "loops bind axis `vj` of block `C` to 2 to 5 only",
     ),
 }
 _STEPS = {

@@ -1,11 +1,11 @@
-"""Every primitive has a golden, and something that it refuses."""
+"""Every primitive has a golden file and a rejection."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
-from relax_mlir.tir.schedule import InstructionKind, Schedule
+from relax_mlir.tvm.tir.schedule import InstructionKind, Schedule
 
 _HERE = Path(__file__).parent
 _NEVER_REFUSED = {"annotate", "enter_postproc"}  # they take whatever there is
@@ -16,13 +16,13 @@ def _methods(kinds):
 
 
 def _called(node):
-    """The methods that a piece of Python calls."""
+    """The methods called in Python code."""
     calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
     return {c.func.attr for c in calls if isinstance(c.func, ast.Attribute)}
 
 
 def _steps(*, of_refusals):
-    """What the steps of all golden files call, or the ones that are refused."""
+    """The calls in the steps of all golden files, or in the rejected ones."""
     found = set()
     for file in (_HERE / "golden").glob("*.py"):
         for node in ast.parse(file.read_text()).body:
@@ -33,7 +33,7 @@ def _steps(*, of_refusals):
 
 
 def _refused_in_tests():
-    """What is called where a test expects an error, or in a table of what is refused."""
+    """The calls in ``pytest.raises`` blocks or in tables of rejections."""
     found = set()
     for file in _HERE.glob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

@@ -1,12 +1,12 @@
-"""Which reductions keep partial results, and in what loops."""
+"""Reductions that can be factorised, and their loops."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule
 
 
@@ -111,7 +111,7 @@ _PLACE = "place: T.int32 = T.Select(M[vi] >= A[vi, vk], P[vi], N[vi, vk])"
 
 
 def _parsed(starts, body, rows=4):
-    from relax_mlir.script import from_source
+    from relax_mlir.tvm.script import from_source
 
     return from_source(_greatest(starts, body, rows))
 
@@ -133,13 +133,13 @@ def test_results_come_in_the_order_in_which_they_are_named():
             'low: T.float32 = T.min_value("float32"); M[vi] = low; P[vi] = -1',
             f"{_BEST}; {_PLACE}; M[vi] = best; P[vi] = place",
             4,
-            "start values without `let`",
+            "initial values without `let`",
         ),
         (
             _STARTS,
             f"{_BEST}; P[vi] = T.Select(M[vi] >= A[vi, vk], P[vi], N[vi, vk]); M[vi] = best",
             4,
-            "results that are named by `let`",
+            "results that are bound by `let`",
         ),
         (
             _STARTS,
@@ -224,7 +224,7 @@ def test_a_sum_begins_before_it_goes_on():
     schedule = Schedule(_fused_sums)
     outer, inner = schedule.split(schedule.get_loops("B")[0], [5, 5])
 
-    with pytest.raises(ScheduleError, match="spatial and of reduce axes of block `B`"):
+    with pytest.raises(ScheduleError, match="spatial and reduce axes of block `B`"):
         schedule.reorder(inner, outer)
 
     check_schedule(schedule, _fused_sums)

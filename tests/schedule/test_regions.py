@@ -1,13 +1,13 @@
-"""What blocks touch decides where others may stand and what they have to make."""
+"""Access regions determine compute locations and required domains."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.apply import check_schedule, script_lines
 from tests.schedule.programs import (
     corner,
@@ -252,7 +252,7 @@ def three_stages(A: T.Buffer((16,), "float32"), D: T.Buffer((10,), "float32")):
 
 
 @pytest.mark.parametrize("order", ["BC", "CB"])
-def test_rings_are_made_of_rings(order):
+def test_circular_buffers_read_circular_buffers(order):
     schedule = Schedule(three_stages)
     outer, _ = schedule.split(schedule.get_loops("D")[0], [None, 2])
     schedule.compute_at("C", outer)
@@ -281,11 +281,11 @@ def rounds_of_columns(
                 C[vt, vi] = Y[vi * 2 + vt]
 
 
-def test_rings_do_not_keep_what_changes():
+def test_circular_buffers_reuse_only_loop_invariant_elements():
     schedule = Schedule(rounds_of_columns)
     schedule.cache_read("C", 0, "global")
 
-    with pytest.raises(ScheduleError, match="`Y` may write `Y` anew in each step of"):
+    with pytest.raises(ScheduleError, match="`Y` may overwrite `Y` in each iteration"):
         schedule.rolling_buffer("Y_global", 0)
 
 
@@ -304,7 +304,7 @@ def test_rings_need_whole_tiles():
     schedule.compute_at("B", schedule.get_loops("C")[0])
     schedule.split(schedule.get_loops("B")[1], [None, 3])
 
-    with pytest.raises(ScheduleError, match="says something else than which values"):
+    with pytest.raises(ScheduleError, match="does not only constrain its iter vars"):
         schedule.rolling_buffer("B", 0)
 
 
@@ -325,7 +325,9 @@ def made_once(A: T.Buffer((9,), "float32"), C: T.Buffer((2, 8), "float32")):
 def test_rings_need_tiles_in_each_step():
     schedule = Schedule(made_once)
 
-    with pytest.raises(ScheduleError, match="expected that each step makes its tile"):
+    with pytest.raises(
+        ScheduleError, match="expected that each iteration computes its tile"
+    ):
         schedule.rolling_buffer("B", 0)
 
 
@@ -418,7 +420,7 @@ def test_a_copy_for_readers_is_made_of_what_was_written_before():
     schedule = Schedule(running_sums)
     schedule.cache_inplace("B", 0, "global")
 
-    with pytest.raises(ScheduleError, match="expected readers behind it"):
+    with pytest.raises(ScheduleError, match="expected readers after it"):
         schedule.cache_read("C", 0, "local")
     schedule.cache_read("C", 0, "local", ["C"])
 
@@ -494,7 +496,7 @@ def test_producers_several_points_of_which_may_write_an_element_stay(
         from_source(_SUMS_OF_AXES.format(rows=rows, columns=columns, index=index))
     )
 
-    with pytest.raises(ScheduleError, match="several points of block `B` may write"):
+    with pytest.raises(ScheduleError, match="several instances of block `B` may write"):
         schedule.compute_at("B", schedule.get_loops("C")[0])
 
 

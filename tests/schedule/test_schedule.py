@@ -1,16 +1,16 @@
-"""What each primitive makes, and what it refuses."""
+"""The result and the rejections of each primitive."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.module import IRModule
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import BlockRV, LoopRV, Schedule
-from relax_mlir.tir.schedule.tensor_intrin import TensorIntrin
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import BlockRV, LoopRV, Schedule
+from relax_mlir.tvm.tir.schedule.tensor_intrin import TensorIntrin
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.programs import matmul_relu, scale_shift, symbolic
 
 
@@ -288,7 +288,7 @@ _REFUSED = {
     ),
     "reorder: twice": (
         lambda s: s.reorder(*[s.get_loops("B")[0]] * 2),
-        r"a loop is named twice",
+        r"a loop is given twice",
     ),
     "reorder: nests": (
         lambda s: s.reorder(s.get_loops("B")[0], s.get_loops("C")[0]),
@@ -328,7 +328,7 @@ _REFUSED = {
     ),
     "decompose_reduction": (
         lambda s: s.decompose_reduction("B", s.get_loops("B")[0]),
-        r"block `B` is not a reduction block: expected that it has a start value",
+        r"block `B` is not a reduction block: expected that it has an init block",
     ),
     "rfactor": (
         lambda s: s.rfactor(s.get_loops("B")[0], 0),
@@ -336,7 +336,7 @@ _REFUSED = {
     ),
     "set_scope": (
         lambda s: s.set_scope("C", 0, "shared"),
-        r"buffer `C` is an argument",
+        r"buffer `C` is a parameter",
     ),
     "storage_align": (
         lambda s: s.storage_align("B", 0, 2, 4, 0),
@@ -352,19 +352,19 @@ _REFUSED = {
     ),
     "loop_partition": (
         lambda s: s.loop_partition(s.get_loops("B")[0], [5, 7]),
-        r"loop `i` has 12 steps",
+        r"loop `i` has extent 12",
     ),
     "merge": (
         lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[1]),
-        r"loop `j` and loop `i` do not stand in as many loops",
+        r"loop `j` and loop `i` are at different depths",
     ),
     "blockize": (
         lambda s: s.blockize([s.get_block("B"), s.get_block("root")]),
-        r"blockize: expected a block inside the program, got the root",
+        r"blockize: expected a block inside the function, got the root",
     ),
     "tensorize: root": (
         lambda s: s.tensorize(s.get_block("root"), "test.row"),
-        r"expected a block inside the program, got the root",
+        r"expected a block inside the function, got the root",
     ),
     "tensorize: another computation": (
         lambda s: s.tensorize(s.get_loops("C")[1], "test.row"),
@@ -372,19 +372,19 @@ _REFUSED = {
     ),
     "transform_layout: dimensions": (
         lambda s: s.transform_layout("B", "B", lambda i: (i,)),
-        r"has 2 dimensions: expected a map of as many indices",
+        r"has 2 dimensions: expected a map of 2 indices",
     ),
     "transform_layout: loses elements": (
         lambda s: s.transform_layout("B", "B", lambda i, j: (i, j // 2)),
-        r"made of parts of the old ones",
+        r"a sum of iter splits of the initial ones",
     ),
     "transform_block_layout: kinds": (
         lambda s: s.transform_block_layout("B", lambda i: (i,)),
-        r"has 2 axes: expected a map of as many indices",
+        r"has 2 iter vars: expected a map of 2 indices",
     ),
     "reindex": (
         lambda s: s.reindex("root", ("read", 0)),
-        r"expected a block inside the program, got the root",
+        r"expected a block inside the function, got the root",
     ),
     "reindex_cache_read": (
         lambda s: s.reindex_cache_read("B", 0, "shared", lambda i, j: (i, i)),
@@ -392,7 +392,7 @@ _REFUSED = {
     ),
     "cache_index": (
         lambda s: s.cache_index("B", "global"),
-        r"got axes and numbers alone",
+        r"got iter vars and constants alone",
     ),
     "get_block": (
         lambda s: s.get_block("X"),
@@ -423,7 +423,7 @@ def test_threads_are_not_fused():
 def test_steps_that_add_up_do_not_run_at_once(primitive):
     schedule = Schedule(matmul_relu)
 
-    with pytest.raises(ScheduleError, match="reduce axis that depends on the loop"):
+    with pytest.raises(ScheduleError, match="reduce iter var that depends on the loop"):
         getattr(schedule, primitive)(schedule.get_loops("C")[2])
 
     _unchanged(schedule, matmul_relu)
@@ -452,7 +452,7 @@ def test_variables_of_loops_that_are_gone_are_refused():
     loop, _ = schedule.get_loops("B")
     schedule.split(loop, [None, 4])
 
-    with pytest.raises(ScheduleError, match="the loop is gone"):
+    with pytest.raises(ScheduleError, match="the loop no longer exists"):
         schedule.parallel(loop)
     with pytest.raises(IndexError, match="no such LoopRV"):
         schedule.get(LoopRV())

@@ -1,9 +1,9 @@
-"""Buffers with views that move to another memory."""
+"""Buffers with views that move to another storage scope."""
 
 import pytest
 
-from relax_mlir.script import tir as T  # noqa: N812
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812
+from relax_mlir.tvm.tir import Schedule
 
 
 @T.prim_func

@@ -1,12 +1,12 @@
-"""Blocks that compute the start value of another one, which sees no buffer of its body."""
+"""Blocks nested in an init block, which cannot use buffers of the body."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
 
 
@@ -65,7 +65,7 @@ def test_a_start_value_uses_no_buffer_of_the_body(apply):
     schedule = Schedule(_started)
     before = str(schedule.mod)
 
-    with pytest.raises(ScheduleError, match="computes the start value of block `tile`"):
+    with pytest.raises(ScheduleError, match="is in the init block of block `tile`"):
         apply(schedule)
 
     assert str(schedule.mod) == before
@@ -100,7 +100,7 @@ def _started_beside(
 def test_blocks_do_not_move_from_the_body_to_the_start_value():
     schedule = Schedule(_started_beside)
 
-    with pytest.raises(ScheduleError, match="the start value of block `tile`"):
+    with pytest.raises(ScheduleError, match="the init block of block `tile`"):
         schedule.reverse_compute_at("B", schedule.get_loops("start")[0])
 
     check_schedule(schedule, _started_beside)

@@ -1,13 +1,13 @@
-"""What is known of the statements of a module that is scheduled."""
+"""Schedule state: srefs and TIR objects of statements."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, ScheduleState, analysis
-from relax_mlir.tir.schedule.block_scope import DepKind
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, ScheduleState, analysis
+from relax_mlir.tvm.tir.schedule.block_scope import DepKind
 from tests.schedule.programs import matmul_relu, scale_shift
 
 
@@ -77,7 +77,7 @@ def test_programs_with_two_buffers_in_one_memory_are_not_changed(shape):
 
     with pytest.raises(ScheduleError, match="`A` reads `X` before block `Y` writes it"):
         schedule.compute_inline("A")
-    with pytest.raises(ScheduleError, match="buffer `Y` of `root` lies in the memory"):
+    with pytest.raises(ScheduleError, match="buffer `Y` of `root` aliases another one"):
         schedule.cache_write("Y", 0, "global")
 
 

@@ -1,10 +1,10 @@
-"""Traces are printed, simplified and played again."""
+"""Traces are printed, simplified and replayed."""
 
 import pytest
 
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.tir.schedule import (
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir.schedule import (
     BlockRV,
     Instruction,
     InstructionKind,
@@ -12,7 +12,7 @@ from relax_mlir.tir.schedule import (
     Schedule,
     Trace,
 )
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.programs import matmul_relu, scale_shift
 
 

@@ -1,4 +1,4 @@
-"""Who stands in whom in a program, and what the statements are called."""
+"""Navigation of the loop and block tree."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -6,8 +6,8 @@ import pytest
 from mlir import ir
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule, tree
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir.schedule import Schedule, tree
 
 
 @T.prim_func
@@ -37,7 +37,7 @@ def nested(a: T.handle, c: T.handle):
 
 
 class Program:
-    """A program, and its statements by name."""
+    """A PrimFunc with its statements by name."""
 
     def __init__(self):
         self.schedule = Schedule(nested)
@@ -58,7 +58,7 @@ def names(ops):
 
 def test_kinds_of_statements(program):
     block, loop, function = program.block["inner"], program.loop["j"], program.function
-    guard = tree.guard_of(block)
+    guard = tree.predicate_of(block)
 
     assert [tree.is_block(op) for op in (block, loop, function)] == [True, False, False]
     assert [tree.is_loop(op) for op in (block, loop, function)] == [False, True, False]
@@ -67,12 +67,12 @@ def test_kinds_of_statements(program):
     ]
     assert all(map(tree.is_statement, (block, loop, function)))
     assert not tree.is_statement(guard)
-    assert tree.is_where(guard)
-    assert not tree.is_where(loop)
+    assert tree.is_predicate(guard)
+    assert not tree.is_predicate(loop)
     assert tree.describe(loop) == "loop `j`"
     assert tree.describe(function) == "block `root`"
-    assert tree.kind_of(loop) == "parallel"
-    assert tree.kind_of(program.loop["i"]) == "serial"
+    assert tree.loop_kind(loop) == "parallel"
+    assert tree.loop_kind(program.loop["i"]) == "serial"
 
 
 def test_loops_that_carry_values_are_none():
@@ -87,7 +87,7 @@ def test_loops_that_carry_values_are_none():
         module = ir.Module.parse(text)
         found = [o for o in tree.subtree(module.operation) if o.name.startswith("scf.")]
         assert [tree.is_loop(o) for o in found] == [False] * len(found)
-        assert [tree.is_where(o) for o in found] == [False] * len(found)
+        assert [tree.is_predicate(o) for o in found] == [False] * len(found)
         assert len(found) == 4
 
 
@@ -108,7 +108,7 @@ def test_who_stands_in_whom(program):
     assert names(tree.loops_below(function)) == ["i"]
     assert names(tree.loops_below(block["outer"])) == ["j", "k"]
     assert names(tree.loops_below(loop["j"])) == []
-    assert tree.parent_of(block["inner"]) == tree.guard_of(block["inner"])
+    assert tree.parent_of(block["inner"]) == tree.predicate_of(block["inner"])
 
 
 def test_loops_in_loops():
@@ -130,9 +130,9 @@ def test_loops_in_loops():
 def test_predicates_belong_to_their_blocks(program):
     inner, total = program.block["inner"], program.block["sum"]
 
-    assert tree.guard_of(total) is None
+    assert tree.predicate_of(total) is None
     assert tree.realize_of(total) == total
-    assert tree.realize_of(inner) == tree.guard_of(inner) != inner
+    assert tree.realize_of(inner) == tree.predicate_of(inner) != inner
     assert tree.realize_of(program.function) == program.function
 
 
@@ -141,32 +141,30 @@ def test_statements_in_order(program):
     inside = tree.children(block["outer"])
 
     assert names(inside) == ["j", "k"]
-    assert [tree.position_in(block["outer"], loop[n]) for n in "jk"] == [0, 1]
-    assert tree.position_in(block["outer"], block["sum"]) == 1
-    assert tree.child_of(block["outer"], block["inner"]) == loop["j"]
-    assert tree.child_of(block["outer"], loop["k"]) == loop["k"]
+    assert [tree.statement_index(block["outer"], loop[n]) for n in "jk"] == [0, 1]
+    assert tree.statement_index(block["outer"], block["sum"]) == 1
+    assert tree.child_containing(block["outer"], block["inner"]) == loop["j"]
+    assert tree.child_containing(block["outer"], loop["k"]) == loop["k"]
     assert tree.children(program.function) == [loop["i"]]
     # A predicate is a statement; allocations and arithmetic are none.
-    assert tree.children(loop["j"]) == [tree.guard_of(block["inner"])]
+    assert tree.children(loop["j"]) == [tree.predicate_of(block["inner"])]
     (store,) = tree.children(block["inner"])
     assert store.name == "memref.store"
     with pytest.raises(ValueError, match="not an ancestor"):
-        tree.child_of(block["inner"], loop["k"])
+        tree.child_containing(block["inner"], loop["k"])
 
 
 def test_start_values_stand_beside_bodies(program):
     total, start = program.block["sum"], program.block["start"]
 
-    assert tree.init_of(program.block["inner"]) is None
-    assert tree.init_of(total) == total.regions[0].blocks[0]
-    assert tree.region_in(total, start) == tree.init_of(total)
+    assert tree.init_block_of(program.block["inner"]) is None
+    assert tree.init_block_of(total) == total.regions[0].blocks[0]
+    assert tree.region_containing(total, start) == tree.init_block_of(total)
     store = next(o for o in tree.children(total) if o.name == "memref.store")
-    assert tree.region_in(total, store) == tree.body(total)
-    assert tree.position_in(total, store) == 0
-    with pytest.raises(
-        ScheduleError, match="`start` computes the start value of block"
-    ):
-        tree.position_in(total, start)
+    assert tree.region_containing(total, store) == tree.body(total)
+    assert tree.statement_index(total, store) == 0
+    with pytest.raises(ScheduleError, match="`start` is in the init block of block"):
+        tree.statement_index(total, start)
 
 
 def test_what_blocks_say(program):
@@ -175,13 +173,13 @@ def test_what_blocks_say(program):
     assert tree.annotations_of(inner) == {"seen": 2}
     assert tree.annotations_of(total) == {}
     assert tree.annotations_of(program.loop["j"]) == {"pragma": 1}
-    assert tree.axis_names(total) == ["vk"]
-    assert tree.axis_dtypes(total) == ["int32"]
-    assert tree.axis_starts(total) == [1]
-    assert tree.axis_starts(inner) == [0]
-    assert tree.axis_extents(total) == [6]
-    assert tree.kinds_of(total) == "R"
-    (size,) = tree.axis_extents(outer)
+    assert tree.iter_var_names(total) == ["vk"]
+    assert tree.iter_var_dtypes(total) == ["int32"]
+    assert tree.iter_var_mins(total) == [1]
+    assert tree.iter_var_mins(inner) == [0]
+    assert tree.iter_extent_operands(total) == [6]
+    assert tree.iter_kinds(total) == "R"
+    (size,) = tree.iter_extent_operands(outer)
     assert isinstance(size, ir.Value)
     assert tree.bindings(outer) == [tree.body(program.loop["i"]).arguments[0]]
     assert len(tree.bindings(total)) == 1
@@ -205,9 +203,9 @@ def test_what_other_blocks_are_taken_for():
         module = ir.Module.parse(text)
         listed = list(tree.subtree(module.operation))
         block, other = (op for op in listed if tree.is_block(op))
-        assert tree.axis_names(block) == ["v0", "v1"]
-        assert tree.axis_dtypes(block) == ["int32", "int32"]
-        assert tree.axis_starts(block) == [0, 0]
+        assert tree.iter_var_names(block) == ["v0", "v1"]
+        assert tree.iter_var_dtypes(block) == ["int32", "int32"]
+        assert tree.iter_var_mins(block) == [0, 0]
         assert tree.bindings(other) == []
 
 

@@ -1,4 +1,4 @@
-"""Whatever a schedule does, the program computes the same."""
+"""Scheduled PrimFuncs compute the same results."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tvm.tir.schedule import Schedule
 from tests.schedule.evaluate import evaluate
 from tests.schedule.programs import matmul_relu, scale_shift, strided_sum, symbolic
 

@@ -1,1 +1,1 @@
-"""Fuzzing of schedules: random primitives on random tensor programs keep what they compute."""
+"""Fuzzing of schedules: random primitives on random PrimFuncs preserve results."""

@@ -1,10 +1,10 @@
-"""``python -m tests.schedule_fuzz``: random schedules of random programs by the thousand.
+"""``python -m tests.schedule_fuzz``: thousands of random schedules of random PrimFuncs.
 
-Each applies at least five primitives. What is left has to verify, to be read back from its
-script and its trace, and to compute what the program did; a primitive that refuses has to
-leave the program alone. The log says how often each primitive was applied and refused. A
-failure is shrunk and written to ``tests/schedule_fuzz/found``, where it is a test from then
-on. ``--replay SEED`` shows one schedule, in this process.
+Each applies at least five primitives. The result has to verify, to round-trip through its
+script and its trace, and to compute what the original computes; a primitive that is rejected
+has to leave the module unchanged. The log counts how often each primitive was applied and
+rejected. A failure is shrunk and written to ``tests/schedule_fuzz/found``, where it is a
+regression test. ``--replay SEED`` shows one schedule, in this process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SECONDS = 120.0  # of silence, after which a worker is killed
 
 
 class Log:
-    """The outcomes, and how often each primitive was applied and refused."""
+    """The outcomes, and how often each primitive was applied and rejected."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -37,7 +37,7 @@ class Log:
         self.bad: list[tuple[int, str]] = []
 
     def add(self, seed: int, result: Result | Death) -> None:
-        """Count a result; print what is wrong."""
+        """Count a result; print a failure."""
         if isinstance(result, Result):
             self.applied += result.applied
             self.refused += result.refused
@@ -72,14 +72,14 @@ def run(seeds: Iterable[int], jobs: int) -> Log:
 
 
 def case_of(seed: int) -> tuple[Case, Result]:
-    """The program of a seed with the calls that were applied, and the result."""
+    """The case of a seed with the calls that were applied, and the result."""
     result = draw_and_check(seed)
     program, settings = draw(random.Random(seed))
     return Case(program, tuple(result.steps), settings), result
 
 
 def shrink(case: Case) -> Case:
-    """The same without the calls that a failure does not need."""
+    """The case without the calls that the failure does not need."""
     wanted = _kind(check(case))
     if not wanted:
         raise ValueError("the schedule is right: expected one that fails")

@@ -1,4 +1,4 @@
-"""Applies steps to a program, and compares what is left with what it was."""
+"""Applies steps to a PrimFunc, and compares the result with the original."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import numpy as np
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.errors import ScheduleError
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.tir import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.differential.check import guarded
 from tests.schedule.evaluate import Evaluation, interpret
 from tests.schedule_fuzz.programs import Param, Program, draw_program
@@ -34,14 +34,14 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")  # coarsest first
 
 @dataclass(frozen=True)
 class Settings:
-    """How a scheduled program is run.
+    """How a scheduled PrimFunc is run.
 
     Attributes:
-        seed: of its arrays.
-        integers: whether floats are small integers, of which sums are exact.
+        seed: the seed of its inputs.
+        integers: whether floats are small integers, whose sums are exact.
         guards: whether it runs between guard pages.
-        threads: how many may run it.
-        trace: the form in which its trace is played again.
+        threads: the number of threads.
+        trace: the serialisation format through which its trace is replayed.
     """
 
     seed: int = 0
@@ -64,14 +64,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Case:
-    """A program, calls of primitives, and how it is run."""
+    """A PrimFunc, primitive calls, and settings."""
 
     program: Program
     steps: tuple[Step, ...]
     settings: Settings
 
     def to_json(self) -> str:
-        """All of it as text."""
+        """The case as text."""
         program = asdict(self.program)
         script = program.pop("script")
         head = json.dumps({"settings": asdict(self.settings), **program})
@@ -80,7 +80,7 @@ class Case:
 
     @staticmethod
     def from_json(text: str) -> Case:
-        """What :meth:`to_json` wrote."""
+        """Parses the result of :meth:`to_json`."""
         lines, _, script = text.partition("\n\n")
         head, *steps = lines.splitlines()
         given = json.loads(head)
@@ -94,13 +94,13 @@ class Case:
 
 @dataclass
 class Result:
-    """What became of a case.
+    """The result of a case.
 
     Attributes:
-        outcome: ``ok``; ``refused`` where the compiler refuses the program; ``unstable``
-            where values cannot be compared; or what is wrong.
+        outcome: ``ok``; ``refused`` if the compiler rejects the PrimFunc; ``unstable`` if
+            values cannot be compared; or the failure.
         applied: how often each primitive was applied.
-        refused: how often it was refused.
+        refused: how often each primitive was rejected.
         steps: the calls that were applied.
     """
 
@@ -111,21 +111,21 @@ class Result:
 
     @property
     def is_bad(self) -> bool:
-        """Whether something is wrong."""
+        """Whether it is a failure."""
         return self.outcome not in ("ok", "unstable")
 
 
 def draw(rng: random.Random) -> tuple[Program, Settings]:
-    """A program, and how it is run."""
+    """A random PrimFunc and settings."""
     return draw_program(rng), Settings.draw(rng)
 
 
 class ShortError(Exception):
-    """Random calls led to a program in which hardly any primitive applies."""
+    """Random calls led to a PrimFunc to which hardly any primitive applies."""
 
 
 def draw_and_check(seed: int) -> Result:
-    """Draw a program and a schedule of it, and check both; a short one is drawn again."""
+    """Draw a PrimFunc and a schedule and check both; short schedules are drawn again."""
     rng = random.Random(seed)
     program, settings = draw(rng)
     while True:
@@ -180,7 +180,7 @@ def _schedule(rng: random.Random, stepper: Stepper, result: Result) -> None:
 
 
 def _apply(stepper: Stepper, step: Step, result: Result) -> bool:
-    """Apply a step; whether it was applied, and a refusal has to change nothing."""
+    """Apply a step; returns whether it was applied. A rejection has to change nothing."""
     try:
         args = [stepper.resolve(a) for a in step.args]
     except MissingError:
@@ -204,7 +204,7 @@ def _apply(stepper: Stepper, step: Step, result: Result) -> bool:
 
 
 def _check_unchanged(schedule: Schedule, before: str, calls: int, refusal: str) -> None:
-    """A refusal leaves the program and the trace alone."""
+    """Check that a rejection leaves the module and the trace unchanged."""
     assert str(schedule.state.module) == before, (
         f"a refusal changed the program: {refusal}"
     )
@@ -212,7 +212,7 @@ def _check_unchanged(schedule: Schedule, before: str, calls: int, refusal: str) 
 
 
 def _check_texts(schedule: Schedule, before: Any, settings: Settings) -> None:
-    """The program verifies, and its trace and its script say the same."""
+    """Check that the module verifies and that its trace and script round-trip."""
     mod = schedule.mod
     mod.verify()
     if settings.trace == "instructions":
@@ -234,10 +234,9 @@ def _check_values(
     program: Program,
     settings: Settings,
 ) -> str:
-    """What the compiled program computes is what the first one means.
+    """Check that the compiled module computes what the original means.
 
-    So does what it means where the steps of loops that may run at once run backwards, and
-    those of loops that were bound to threads.
+    So does its meaning with parallel loops, and loops that were thread-bound, run backwards.
     """
     rng = np.random.default_rng(settings.seed)
     arrays = [_array(rng, p, settings.integers) for p in program.params]
@@ -293,7 +292,7 @@ def _array(rng: np.random.Generator, param: Param, integers: bool) -> np.ndarray
 
 
 def _tolerance(program: Program, expected: Evaluation) -> float:
-    """What rounding in another order may change, in terms of the coarsest type."""
+    """The tolerance for another rounding order, in terms of the coarsest type."""
     coarsest = next(f for f in _FLOATS if f in program.script)
     unit = float(ml_dtypes.finfo(coarsest).eps) / 2
     elements = max(int(np.prod(p.shape)) for p in program.params)

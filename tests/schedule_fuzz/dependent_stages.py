@@ -1,7 +1,7 @@
-"""Stages whose steps depend on one another, or on blocks and conditions beside them.
+"""Stages whose iterations depend on one another, or on sibling blocks and predicates.
 
-What an element holds is known wherever it is read: buffers that are not written whole are
-parameters, which have values from before.
+Every element read is defined: buffers that are not written completely are parameters, which
+have earlier values.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["DEPENDENT_STAGES"]
 
 
 def _row(w: Writer) -> tuple[Tensor, int]:
-    """A vector of some elements, and how many."""
+    """A random vector and its length."""
     x = w.source(least_rank=1, most_rank=1)
     if x.rank != 1 or isinstance(x.shape[0], str) or x.shape[0] < 3:
         x = w.input((w.rng.choice((4, 6, 8)),), w.dtype)
-    return x, w.number(x.shape[0])
+    return x, w.int_value(x.shape[0])
 
 
 def _rows(w: Writer) -> tuple[Tensor, int, int]:
-    """A matrix, and its sizes."""
+    """A matrix and its sizes."""
     x = w.source(least_rank=2, most_rank=2)
     if any(isinstance(size, str) for size in x.shape):
         x = w.input((3, 4), w.dtype)
-    rows, columns = map(w.number, x.shape)
+    rows, columns = map(w.int_value, x.shape)
     return x, rows, columns
 
 
@@ -42,14 +42,14 @@ def _axis(number: int, extent: int, loop: str) -> str:
 
 
 def _place(w: Writer, count: int) -> str:
-    """Where a step reads: mostly elements of others."""
+    """The index of a read: mostly an element of another iteration."""
     return w.rng.choice(
         ("v0", "v0 + 1", "v0 + 2", f"{count - 1} - v0", "v0 // 2", "v0 * 0")
     )
 
 
 def _kept_rows(w: Writer) -> None:
-    """Some steps write what all of them read."""
+    """Some iterations write what all of them read."""
     x, count = _row(w)
     steps = w.rng.choice((2, 3))
     kept, y = w.result((count,), x.dtype), w.result((steps, count), x.dtype)
@@ -66,7 +66,7 @@ def _kept_rows(w: Writer) -> None:
 
 
 def _side_by_side(w: Writer) -> None:
-    """Two blocks in one loop, one of which reads what steps of the other write."""
+    """Two blocks in one loop, one of which reads what iterations of the other write."""
     x, count = _row(w)
     a, c = w.result((count + 2,), x.dtype), w.result((count,), x.dtype)
     w.partial.add(a.name)
@@ -82,7 +82,7 @@ def _side_by_side(w: Writer) -> None:
 
 
 def _rounds(w: Writer) -> None:
-    """Rounds of a loop write what they read a moment later."""
+    """An outer loop whose iterations read and then overwrite elements."""
     x, steps, count = _rows(w)
     a, b = w.result((count + 2,), x.dtype), w.result((count,), x.dtype)
     w.partial.add(a.name)
@@ -108,7 +108,7 @@ def _moved_in_place(w: Writer) -> None:
 
 
 def _started_by_others(w: Writer) -> None:
-    """Sums whose start values are read."""
+    """Reductions whose initial values are loaded."""
     x, rows, columns = _rows(w)
     y = w.result((rows,), x.dtype)
     w.read.add(x.name)
@@ -127,7 +127,7 @@ def _started_by_others(w: Writer) -> None:
 
 
 def _written_again(w: Writer) -> None:
-    """Several points write one element."""
+    """Several instances write one element."""
     x, rows, columns = _rows(w)
     place, size = w.rng.choice(
         (("v0 + v1", rows + columns - 1), ("v1", columns), ("v0", rows))
@@ -138,7 +138,7 @@ def _written_again(w: Writer) -> None:
 
 
 def _with_gaps(w: Writer) -> None:
-    """Steps write every other element, and read between."""
+    """Iterations write every other element, and read the ones between."""
     x, count = _row(w)
     y, z = w.result((2 * count,), x.dtype), w.result((2, count), x.dtype)
     w.partial.add(y.name)
@@ -164,7 +164,7 @@ def _with_gaps(w: Writer) -> None:
 
 
 def _decided(w: Writer) -> None:
-    """A condition around a block reads what a block beside it writes."""
+    """A condition around a block reads what a sibling block writes."""
     w.decides = True
     x, count = _row(w)
     z, c = w.result((count,), x.dtype), w.result((count,), x.dtype)

@@ -1,4 +1,4 @@
-"""Draws random tensor programs, as scripts."""
+"""Draws random PrimFuncs, as TVMScript."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OPEN = "n"  # the name of the one size that is open
 
 @dataclass(frozen=True)
 class Param:
-    """A buffer that a program takes.
+    """A buffer parameter of a PrimFunc.
 
     Attributes:
-        name: of the buffer.
-        shape: in numbers.
-        dtype: of its elements.
-        limit: one above the greatest element, for buffers of indices.
+        name: the name.
+        shape: the concrete shape.
+        dtype: the element type.
+        limit: the exclusive upper bound of elements, for buffers of indices.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Param:
 
 @dataclass(frozen=True)
 class Program:
-    """A tensor program as a script, and what it is called with.
+    """A PrimFunc as TVMScript, with its parameters.
 
     Attributes:
-        script: the program.
+        script: the script.
         params: its buffers, outputs last.
-        outputs: how many are outputs.
-        decides: whether a rounding error may change results by more than itself.
+        outputs: the number of outputs.
+        decides: whether rounding errors may be amplified, as by comparisons.
     """
 
     script: str
@@ -53,7 +53,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A buffer of a program."""
+    """A buffer of a PrimFunc."""
 
     name: str
     shape: tuple[int | str, ...]
@@ -65,15 +65,15 @@ class Tensor:
 
 
 def draw_program(rng: random.Random) -> Program:
-    """A program of one to four stages, each of which reads an earlier one."""
+    """A PrimFunc of one to four stages, each of which reads an earlier one."""
     return Writer(rng).program()
 
 
 class Writer:
-    """Writes the stages of one program.
+    """Writes the stages of one PrimFunc.
 
     Attributes:
-        partial: results that have elements which no stage writes; none reads them either.
+        partial: results with elements that no stage writes; none reads them either.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -91,8 +91,8 @@ class Writer:
 
     # pieces
 
-    def number(self, size: int | str) -> int:
-        """A size as a number."""
+    def int_value(self, size: int | str) -> int:
+        """A size as an integer."""
         if isinstance(size, str):
             assert self.open_size is not None
             return self.open_size
@@ -102,11 +102,11 @@ class Writer:
         """The number of elements."""
         product = 1
         for size in shape:
-            product *= self.number(size)
+            product *= self.int_value(size)
         return product
 
     def size(self) -> int | str:
-        """A random size, sometimes the open one."""
+        """A random size, sometimes the symbolic one."""
         if self.open_size is not None and self.rng.random() < 0.5:
             return _OPEN
         return self.rng.choice((1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 9, 12))
@@ -129,7 +129,7 @@ class Writer:
         return made
 
     def source(self, *, least_rank: int = 0, most_rank: int = 4) -> Tensor:
-        """What a stage reads: mostly the last result, else an older one or an input."""
+        """An operand of a stage: mostly the last result, else an older one or an input."""
         known = [
             t
             for t in (*self.made, *self.inputs)
@@ -161,7 +161,7 @@ class Writer:
         *,
         plain: bool = False,
     ) -> None:
-        """A block in loops of its own, with axes ``v0``, ``v1`` and so on."""
+        """A block in loops of its own, with iter vars ``v0``, ``v1`` and so on."""
         if not extents:
             self.lines += [f'with T.block("{name}"):']
             self.lines += [f"    {line}" for line in ("T.reads()", *body)][1:]
@@ -194,7 +194,7 @@ class Writer:
     def _fused(
         self, name: str, extents: Sequence[int], kinds: str, body: Sequence[str]
     ) -> None:
-        """All loops are one."""
+        """All loops fused."""
         self.lines.append(f"for f in range({self.count(extents)}):")
         axes, stride = [], self.count(extents)
         for n, (kind, extent) in enumerate(zip(kinds, extents, strict=True)):
@@ -208,8 +208,8 @@ class Writer:
     def _tiled(
         self, name: str, extents: Sequence[int | str], kinds: str, body: Sequence[str]
     ) -> None:
-        """The first loop is two, and a predicate leaves points out."""
-        first = self.number(extents[0])
+        """The first loop split, with a predicate."""
+        first = self.int_value(extents[0])
         step = self.rng.choice((2, 3, 4))
         sizes = [-(-first // step), step, *extents[1:]]
         loops = ["io", "ii", *(f"i{n}" for n in range(1, len(extents)))]
@@ -232,12 +232,12 @@ class Writer:
     # scalar expressions
 
     def constant(self, dtype: str, value: int | None = None) -> str:
-        """A small number of a type."""
+        """A small constant of a type."""
         value = self.rng.choice((0, 1, 2, 3)) if value is None else value
         return f"T.{dtype}({value})"
 
     def expression(self, terms: Sequence[str], dtype: str, axes: Sequence[str]) -> str:
-        """A random expression of what is read, of numbers and of axes."""
+        """A random expression of loads, constants and iter vars."""
         found = self.rng.choice(terms)
         for _ in range(self.rng.randint(1, 2)):
             other = self.rng.choice([*terms, self.constant(dtype)])
@@ -253,7 +253,7 @@ class Writer:
     # the program
 
     def program(self) -> Program:
-        """All of it."""
+        """The whole PrimFunc."""
         for _ in range(self.rng.choice((1, 2, 2, 3, 3, 4))):
             self.rng.choice(_STAGES)(self)
         outputs = [t for t in self.made if t.name not in self.read]
@@ -279,7 +279,7 @@ class Writer:
         given = [
             Param(
                 t.name,
-                tuple(map(self.number, t.shape)),
+                tuple(map(self.int_value, t.shape)),
                 t.dtype,
                 self.limits.get(t.name),
             )
@@ -369,7 +369,7 @@ def _cast(w: Writer) -> None:
 
 
 def _mask(w: Writer) -> None:
-    """A comparison into a buffer of truth values, and a choice by it."""
+    """A comparison into a bool buffer, and a selection by it."""
     w.decides = True
     x = w.source(least_rank=1)
     axes = _axes(x.rank)
@@ -406,7 +406,7 @@ def _reduce(
     update: str,
     place: str,
 ) -> None:
-    """A reduction block, sometimes with a block of its own for the start values."""
+    """A reduction block, sometimes with a separate init block."""
     if w.rng.random() < 0.15:
         spatial = [e for e, k in zip(extents, kinds, strict=True) if k == "S"]
         names = [f"v{n}" for n, k in enumerate(kinds) if k == "S"]
@@ -466,14 +466,14 @@ def _matmul(w: Writer) -> None:
 
 
 def _convolution(w: Writer) -> None:
-    """A convolution of rows, with strides and dilation."""
+    """A 1-D convolution of rows, with strides and dilation."""
     channels, rows = w.rng.choice((1, 2, 3)), w.rng.choice((7, 8, 9, 12))
     known = [t for t in w.made[-1:] if t.rank == 2 and t.dtype != "bool"]
     known = [t for t in known if t.name not in w.partial]
     known = [t for t in known if isinstance(t.shape[1], int) and t.shape[1] >= 4]
     x = known[0] if known else w.input((channels, rows), w.dtype)
     w.read.add(x.name)
-    channels, rows = x.shape[0], w.number(x.shape[1])
+    channels, rows = x.shape[0], w.int_value(x.shape[1])
     taps, stride, dilation = (
         w.rng.choice((2, 3)),
         w.rng.choice((1, 1, 2)),
@@ -513,7 +513,7 @@ def _padding(w: Writer) -> None:
         if low:
             conditions.append(f"{axis} >= {low}")
         if high:
-            conditions.append(f"{axis} < {w.number(size) + low}")
+            conditions.append(f"{axis} < {w.int_value(size) + low}")
     places = [f"{a} - {lo}" if lo else a for a, (lo, _) in zip(axes, pads, strict=True)]
     y = w.result(shape, x.dtype)
     value = _at(x, places)
@@ -523,7 +523,7 @@ def _padding(w: Writer) -> None:
 
 
 def _stencil(w: Writer) -> None:
-    """A sum of neighbours along the last axis."""
+    """A stencil along the last axis."""
     x = w.source(least_rank=1, most_rank=3)
     if isinstance(x.shape[-1], str) or x.shape[-1] < 3:
         x = w.input((*x.shape[:-1], 9) if x.rank < 3 else (9,), w.dtype)
@@ -532,7 +532,7 @@ def _stencil(w: Writer) -> None:
 
 def _add_neighbours(w: Writer, x: Tensor) -> None:
     width = w.rng.choice((2, 3))
-    last = w.number(x.shape[-1]) - width + 1
+    last = w.int_value(x.shape[-1]) - width + 1
     axes = _axes(x.rank)
     terms = [
         _at(x, [*axes[:-1], f"{axes[-1]} + {n}" if n else axes[-1]])
@@ -544,7 +544,7 @@ def _add_neighbours(w: Writer, x: Tensor) -> None:
 
 
 def _stencil_of_result(w: Writer) -> None:
-    """A sum of neighbours of what is computed just before."""
+    """A stencil of the previous result."""
     _elementwise(w)
     x = w.made[-1]
     if x.rank and not isinstance(x.shape[-1], str) and x.shape[-1] >= 3:
@@ -560,11 +560,11 @@ def _biased_matmul(w: Writer) -> None:
 
 
 def _pooling(w: Writer) -> None:
-    """Maxima or sums of windows, padded inside of the block."""
+    """Max or sum pooling, padded inside the block."""
     x = w.source(least_rank=1, most_rank=2)
     if isinstance(x.shape[-1], str):
         x = w.input((7,), w.dtype)
-    rows, taps = w.number(x.shape[-1]), 3
+    rows, taps = w.int_value(x.shape[-1]), 3
     axes = _axes(x.rank)
     tap, place = f"v{x.rank}", f"{axes[-1]} + v{x.rank} - 1"
     y = w.result(x.shape, x.dtype)
@@ -586,7 +586,7 @@ def _permutation(w: Writer) -> None:
     for axis, dim in zip(axes, order, strict=True):
         size = x.shape[dim]
         mirrored = w.rng.random() < 0.25 and not isinstance(size, str)
-        places[dim] = f"{w.number(size) - 1} - {axis}" if mirrored else axis
+        places[dim] = f"{w.int_value(size) - 1} - {axis}" if mirrored else axis
     y = w.result(shape, x.dtype)
     stores_in_order = w.rng.random() < 0.7
     if stores_in_order:
@@ -598,11 +598,11 @@ def _permutation(w: Writer) -> None:
 
 
 def _reshape(w: Writer) -> None:
-    """Two axes become one."""
+    """Two axes are flattened."""
     x = w.source(least_rank=2, most_rank=3)
     if any(isinstance(size, str) for size in x.shape):
         x = w.input((4, 6), w.dtype)
-    *lead, rows, columns = map(w.number, x.shape)
+    *lead, rows, columns = map(w.int_value, x.shape)
     y = w.result((*lead, rows * columns), x.dtype)
     axes = _axes(len(lead) + 1)
     places = [*axes[:-1], f"{axes[-1]} // {columns}", f"{axes[-1]} % {columns}"]
@@ -611,7 +611,7 @@ def _reshape(w: Writer) -> None:
 
 
 def _scan(w: Writer) -> None:
-    """Sums of all elements up to each."""
+    """A prefix sum."""
     x = w.source(least_rank=1, most_rank=2)
     axes = _axes(x.rank)
     y = w.result(x.shape, x.dtype)
@@ -623,7 +623,7 @@ def _scan(w: Writer) -> None:
 
 
 def _argmax(w: Writer) -> None:
-    """The first of the greatest values, in whatever order they come."""
+    """The first argmax, in any iteration order."""
     w.decides = True
     x = w.source(least_rank=1, most_rank=2)
     if x.dtype not in ("float32", "int32", "float64"):
@@ -650,7 +650,7 @@ def _gather(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     count = w.rng.choice((3, 5, 8))
     indices = w.input(
-        (count,), w.rng.choice(("int32", "int32", "int64")), w.number(x.shape[0])
+        (count,), w.rng.choice(("int32", "int32", "int64")), w.int_value(x.shape[0])
     )
     y = w.result((count, *x.shape[1:]), x.dtype)
     axes = _axes(x.rank)
@@ -666,7 +666,7 @@ def _concatenation(w: Writer) -> None:
     x = w.source(least_rank=1, most_rank=2)
     if isinstance(x.shape[0], str):
         x = w.input((5, 4), w.dtype)
-    rows, more = w.number(x.shape[0]), w.rng.choice((1, 3))
+    rows, more = w.int_value(x.shape[0]), w.rng.choice((1, 3))
     other = w.input((more, *x.shape[1:]), x.dtype)
     y = w.result((rows + more, *x.shape[1:]), x.dtype)
     axes = _axes(x.rank)
@@ -679,7 +679,7 @@ def _concatenation(w: Writer) -> None:
 
 
 def _in_place(w: Writer) -> None:
-    """A buffer is changed where it is."""
+    """A buffer is updated in place."""
     x = w.source(least_rank=1, most_rank=2)
     axes = _axes(x.rank)
     y = w.result(x.shape, x.dtype)
@@ -712,7 +712,7 @@ def _branches(w: Writer) -> None:
 
 
 def _nested(w: Writer) -> None:
-    """A block of rows, with a block of elements inside."""
+    """A block over rows with a nested block over elements."""
     x = w.source(least_rank=2, most_rank=2)
     y = w.result(x.shape, x.dtype)
     rows, columns = x.shape

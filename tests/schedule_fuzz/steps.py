@@ -1,4 +1,4 @@
-"""Random calls of schedule primitives, as data that can be applied, kept and left out."""
+"""Random primitive calls, as data that can be applied, stored and removed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from mlir import ir
 
 from relax_mlir import IRModule
 from relax_mlir.errors import ScheduleError
-from relax_mlir.script import from_source
-from relax_mlir.tir import Schedule, TensorIntrin
-from relax_mlir.tir.schedule import accesses, tree
-from relax_mlir.tir.schedule.buffers import element_dtype
-from relax_mlir.tir.schedule.indices import Indices
-from relax_mlir.tir.schedule.state import loop_bounds
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.tir import Schedule, TensorIntrin
+from relax_mlir.tvm.tir.schedule import accesses, tree
+from relax_mlir.tvm.tir.schedule.buffers import element_dtype
+from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
+from relax_mlir.tvm.tir.schedule.state import loop_bounds
 
 __all__ = ["LOOKS", "PRIMITIVES", "Step", "Stepper", "draw_steps"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a primitive.
+    """A primitive call.
 
     Attributes:
         primitive: the method of the schedule.
         args: plain values; ``{"block": name}``, ``{"loop": [block, number]}`` and
-            ``{"sampled": number}`` stand for what the schedule knows by them.
-        options: arguments by name.
+            ``{"sampled": number}`` stand for random variables.
+        options: keyword arguments.
     """
 
     primitive: str
@@ -43,24 +43,24 @@ class Step:
 
     @staticmethod
     def from_json(text: str) -> Step:
-        """What :meth:`to_json` wrote."""
+        """Parses the result of :meth:`to_json`."""
         primitive, args, options = json.loads(text)
         return Step(primitive, tuple(args), options)
 
 
 class MissingError(LookupError):
-    """A step speaks of a block, a loop or a sample that there is not."""
+    """A step refers to a block, a loop or a sample that does not exist."""
 
 
 class Stepper:
     """Applies steps to a schedule.
 
     Args:
-        schedule: what to apply them to.
+        schedule: the schedule.
 
     Attributes:
         bound: modules in which a loop was bound to threads; the schedule, which a CPU
-            runs, goes on without.
+            runs, continues without.
     """
 
     def __init__(self, schedule: Schedule) -> None:
@@ -69,7 +69,7 @@ class Stepper:
         self.sampled: list[Any] = []
 
     def blocks(self) -> dict[str, ir.Operation]:
-        """The blocks with names of their own."""
+        """The blocks with unique names."""
         function = self.schedule.state.function("main")
         found: dict[str, list[ir.Operation]] = {}
         for op in filter(tree.is_block, tree.subtree(function)):
@@ -77,7 +77,7 @@ class Stepper:
         return {name: ops[0] for name, ops in found.items() if len(ops) == 1}
 
     def resolve(self, value: Any) -> Any:
-        """A value with variables of the schedule in it."""
+        """A value with random variables resolved."""
         if isinstance(value, (list, tuple)):
             return [self.resolve(v) for v in value]
         if not isinstance(value, dict):
@@ -102,14 +102,14 @@ class Stepper:
         """Call the primitive.
 
         Raises:
-            MissingError: the step speaks of what there is not.
-            Exception: what the primitive raises.
+            MissingError: the step refers to something that does not exist.
+            Exception: the error of the primitive.
         """
         args = [self.resolve(a) for a in step.args]
         self.call(step, args)
 
     def call(self, step: Step, args: Sequence[Any]) -> None:
-        """Call the primitive with variables of the schedule."""
+        """Call the primitive with random variables of the schedule."""
         if step.primitive == "copy":
             self.schedule = self.schedule.copy()
             return
@@ -143,7 +143,7 @@ _DOT_DTYPES = ("float32", "int32")
 
 
 def _register_dots() -> None:
-    """Dot products of a few elements, for ``tensorize``."""
+    """Registers dot-product intrinsics of a few elements, for ``tensorize``."""
     for width in _DOT_WIDTHS:
         for dtype in _DOT_DTYPES:
             programs = [
@@ -167,10 +167,10 @@ Drawer = Callable[["_Drawing"], Drawn]
 
 
 class _Drawing:
-    """The next calls for a schedule as it is.
+    """Draws the next calls for the current schedule.
 
     Args:
-        rng: draws them.
+        rng: the random generator.
         stepper: the schedule.
     """
 
@@ -181,7 +181,7 @@ class _Drawing:
         self.names = list(self.named)
 
     def fits(self, steps: Sequence[Step]) -> bool:
-        """Whether another schedule of the same program takes all of some calls."""
+        """Whether a copy of the schedule accepts a sequence of calls."""
         trial = Stepper(Schedule(self.stepper.schedule.mod, seed=0))
         try:
             for step in steps:
@@ -193,7 +193,7 @@ class _Drawing:
         return True
 
     def fitting(self, candidates: Sequence[Drawn]) -> Drawn:
-        """One of some sequences of calls, mostly one that is not refused.
+        """One of several sequences of calls, mostly an accepted one.
 
         Raises:
             IndexError: there is none.
@@ -212,22 +212,24 @@ class _Drawing:
         return tree.enclosing_loops(self.named[name])
 
     def extent(self, name: str, number: int) -> int | None:
-        """The extent of a loop, if it is a number."""
-        found = loop_bounds(Indices(), self.loops(name)[number])[1]
+        """The extent of a loop, if it is constant."""
+        found = loop_bounds(IndexSymbols(), self.loops(name)[number])[1]
         return found if isinstance(found, int) else None
 
     def block(self, kinds: str | None = None) -> str:
-        """A block, mostly one with an axis of a kind if one is asked for."""
+        """A block, mostly one with an iter var of a kind if one is given."""
         if kinds is not None and self.rng.random() < 0.9:
             found = [
-                n for n in self.names if set(kinds) & set(tree.kinds_of(self.named[n]))
+                n
+                for n in self.names
+                if set(kinds) & set(tree.iter_kinds(self.named[n]))
             ]
             if found:
                 return self.rng.choice(found)
         return self.rng.choice(self.names)
 
     def looped(self, least: int = 1) -> str:
-        """A block with loops around.
+        """A block with loops around it.
 
         Raises:
             IndexError: there is none.
@@ -241,7 +243,7 @@ class _Drawing:
         return name, self.rng.randrange(len(self.loops(name)))
 
     def rank(self, name: str) -> int:
-        return len(tree.kinds_of(self.named[name]))
+        return len(tree.iter_kinds(self.named[name]))
 
     def accessed(self, name: str, kind: str) -> list[ir.Value]:
         op = self.named[name]
@@ -249,18 +251,18 @@ class _Drawing:
         return find(op)
 
     def access(self, kind: str | None = None) -> tuple[str, str, int]:
-        """A block, ``read`` or ``write``, and the number of a buffer."""
+        """A block, ``read`` or ``write``, and the index of a buffer."""
         name = self.block()
         kind = kind or self.rng.choice(("read", "write"))
         return name, kind, self.rng.randrange(len(self.accessed(name, kind)))
 
     def consumers(self, name: str) -> list[str]:
-        """The blocks with names of their own that read what a block writes."""
+        """The consumers of a block with unique names."""
         found = map(tree.block_name, accesses.consumers_of(self.named[name]))
         return [other for other in found if other in self.named]
 
     def contains(self, name: str, *parts: str) -> bool:
-        """Whether a block holds an operation with one of these in its name."""
+        """Whether a block contains an operation with one of these in its name."""
         inside = [op.name for op in tree.subtree(self.named[name])]
         return any(part in op for part in parts for op in inside)
 
@@ -274,7 +276,7 @@ class _Drawing:
         """The shape of a buffer.
 
         Raises:
-            IndexError: a size is open.
+            IndexError: a size is symbolic.
         """
         shape = accesses.buffer_shape(self.accessed(name, kind)[number])
         if not all(isinstance(s, int) for s in shape):
@@ -282,18 +284,18 @@ class _Drawing:
         return [int(s) for s in shape]  # type: ignore[arg-type]
 
     def axes(self, name: str) -> list[int]:
-        """The extents of a block's axes.
+        """The extents of a block's iter domain.
 
         Raises:
-            IndexError: one is open.
+            IndexError: one is symbolic.
         """
-        found = tree.axis_extents(self.named[name])
+        found = tree.iter_extent_operands(self.named[name])
         if not all(isinstance(e, int) for e in found):
             raise IndexError("open")
         return [int(e) for e in found]
 
     def factors(self, extent: int | None) -> list[int | None]:
-        """Factors of a split: that fit, that do not, and one that is left to find."""
+        """Factors of a split: divisors, non-divisors, and an inferred one."""
         first = self.rng.choice((1, 2, 2, 3, 4, 5))
         forms: list[list[int | None]] = [[None, first], [first, None]]
         forms.append([None, first, self.rng.choice((1, 2, 3))])
@@ -306,7 +308,7 @@ class _Drawing:
         return self.rng.choice(forms)
 
     def layout(self, shape: Sequence[int]) -> str:
-        """A map of the indices of a buffer, one to one."""
+        """A bijective index map of a buffer."""
         names = [f"i{n}" for n in range(len(shape))]
         parts: list[str] = list(names)
         form = self.rng.choice(("permute", "split", "fuse", "mirror"))
@@ -472,7 +474,7 @@ def _reverse_compute_inline(d: _Drawing) -> Drawn:
 
 
 def _move(primitive: str) -> Drawer:
-    """``compute_at`` and ``reverse_compute_at``: to a loop of a neighbour, mostly."""
+    """``compute_at`` and ``reverse_compute_at``: mostly to a loop of a neighbour."""
 
     def draw(d: _Drawing) -> Drawn:
         name = d.block()
@@ -527,7 +529,7 @@ def _copy_at(primitive: str) -> Drawer:
 
 
 def _rolling_buffer(d: _Drawing) -> Drawn:
-    """A block is computed at a loop of one that reads it, mostly where tiles overlap."""
+    """A block is computed at a loop of a consumer, mostly with overlapping tiles."""
     found: list[Drawn] = []
     for name in d.names:
         ring = Step("rolling_buffer", (_block(name), 0))
@@ -561,10 +563,10 @@ def _blockize(d: _Drawing) -> Drawn:
 
 
 def _tensorize(d: _Drawing) -> Drawn:
-    """A dot product becomes an intrinsic."""
+    """A dot product is tensorized."""
     found: list[Drawn] = []
     for name in d.names:
-        kinds, read = tree.kinds_of(d.named[name]), d.accessed(name, "read")
+        kinds, read = tree.iter_kinds(d.named[name]), d.accessed(name, "read")
         if "R" not in kinds or len(read) != 2 or not d.loops(name):
             continue
         dtype = element_dtype(d.accessed(name, "write")[0])
@@ -633,7 +635,7 @@ def _reindex_cache(primitive: str) -> Drawer:
     def draw(d: _Drawing) -> Drawn:
         kind = primitive.rpartition("_")[2]
         name, _, number = d.access(kind)
-        kinds = tree.kinds_of(d.named[name])
+        kinds = tree.iter_kinds(d.named[name])
         names = [f"i{n}" for n in range(len(kinds))]
         spatial = [n for n, k in zip(names, kinds, strict=True) if k == "S"]
         chosen = spatial if kind == "write" or d.flag() else names
@@ -652,9 +654,9 @@ def _cache_index(d: _Drawing) -> Drawn:
 
 
 def _annotate_buffer_access(d: _Drawing) -> Drawn:
-    """Says that a block touches all of a buffer, which is true.
+    """Annotates a block with the region of a whole buffer, which is true.
 
-    There have to be as many ranges as axes, whatever the rank of the buffer.
+    There have to be as many ranges as iter vars, whatever the rank of the buffer.
     """
     name, kind, number = d.access()
     shape = d.shape(name, kind, number)
@@ -671,13 +673,13 @@ def _unsafe_hide_buffer_access(d: _Drawing) -> Drawn:
 
 
 def _fuse_reduction_epilogue(d: _Drawing) -> Drawn:
-    """A bias becomes the start value of a sum.
+    """A bias is fused into a reduction.
 
-    Maxima and limits are left out: applied at every step, they are another function.
+    ReLUs and clips are left out: applied at every update, they are another function.
     """
     found: list[Drawn] = []
     for name in d.names:
-        if "R" in tree.kinds_of(d.named[name]):
+        if "R" in tree.iter_kinds(d.named[name]):
             found += [
                 [Step("fuse_reduction_epilogue", (_block(name), _block(other)))]
                 for other in d.consumers(name)
@@ -812,7 +814,7 @@ LOOKS = frozenset(
 
 
 def draw_steps(rng: random.Random, stepper: Stepper) -> Drawn:
-    """The next few calls, made for the schedule as it is."""
+    """The next few calls, drawn for the current schedule."""
     drawing = _Drawing(rng, stepper)
     names = list(_DRAWERS)
     weights = [weight for _, weight in _DRAWERS.values()]

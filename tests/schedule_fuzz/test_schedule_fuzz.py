@@ -1,4 +1,4 @@
-"""Random schedules keep what random programs compute.
+"""Random schedules preserve the results of random PrimFuncs.
 
 ``python -m tests.schedule_fuzz`` runs thousands; these are the first of them, and those that
 failed once.
@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir import Schedule
-from relax_mlir.tir.schedule import LoopRV
+from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule import LoopRV
 from tests.schedule_fuzz import check as checking
 from tests.schedule_fuzz.__main__ import FOUND, Log, shrink
 from tests.schedule_fuzz.check import Case, Result, check, draw_and_check

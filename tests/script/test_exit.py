@@ -1,4 +1,4 @@
-"""No order in which modules are dropped, at exit or before, ends the process."""
+"""Destruction of modules in any order, also at interpreter exit, does not crash."""
 
 import subprocess
 import sys
@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import tir
+from relax_mlir import tvm
 from relax_mlir.errors import ScriptError
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm import tir
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 
 @I.ir_module
@@ -30,7 +30,7 @@ class RowSums:
 
 
 def test_init_writes_buffers_of_its_block() -> None:
-    """The module is valid, its script reads back, and it computes sums."""
+    """The module verifies, round-trips through its script, and computes row sums."""
     a = np.arange(16, dtype=np.float32).reshape(4, 4)
     b = tvm.nd.array(np.full(4, 7, np.float32))
 
@@ -45,7 +45,7 @@ def test_init_writes_buffers_of_its_block() -> None:
 
 
 _LET_BEFORE_INIT = """
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 @T.prim_func
 def main(A: T.Buffer((4,), "float32")):
@@ -67,8 +67,8 @@ def test_init_does_not_see_values_of_the_body() -> None:
 
 
 @pytest.mark.parametrize("kind", ["branch", "loop"])
-def test_a_variable_is_unknown_behind_its_scope(kind: str) -> None:
-    """It stands for itself there: what defines it does not dominate the use."""
+def test_variable_is_free_outside_of_its_scope(kind: str) -> None:
+    """The value is a free variable there: its definition does not dominate the use."""
     buffer = tir.decl_buffer((4,), "float32", name="A")
     handle, x, i = (
         tir.Var("a", "handle"),

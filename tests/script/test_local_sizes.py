@@ -1,10 +1,10 @@
-"""Buffers whose sizes depend on loops."""
+"""Buffers whose sizes depend on loop variables."""
 
 import numpy as np
 
 from relax_mlir import IRModule, compile
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
 
 _TRIANGLE = """
 @T.prim_func
@@ -19,7 +19,7 @@ def triangle(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6,), "float32")):
 """
 
 
-def test_sizes_are_printed_in_variables_of_their_blocks() -> None:
+def test_sizes_are_printed_over_block_variables() -> None:
     program = from_source(_TRIANGLE)
 
     text = program.script()
@@ -29,7 +29,7 @@ def test_sizes_are_printed_in_variables_of_their_blocks() -> None:
     assert_structural_equal(from_source(text), program, map_free_vars=True)
 
 
-def test_memory_is_that_of_the_greatest_size() -> None:
+def test_allocation_has_the_maximum_size() -> None:
     a = np.arange(36, dtype=np.float32).reshape(6, 6)
     c = np.zeros(6, np.float32)
 
@@ -38,7 +38,7 @@ def test_memory_is_that_of_the_greatest_size() -> None:
     np.testing.assert_array_equal(c, 2 * a.diagonal())
 
 
-def test_strides_and_offsets_that_sizes_make_up_are_read_from_mlir() -> None:
+def test_compound_strides_and_offsets_are_decoded_from_mlir() -> None:
     module = from_source("""
 @I.ir_module
 class Module:

@@ -1,4 +1,4 @@
-"""Functions of Relax and modules, from scripts."""
+"""Parsing of Relax functions and modules."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.expr import GlobalVar
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.script.builder import IRBuilder
-from relax_mlir.script.relax import Tensor
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script.builder import IRBuilder
+from relax_mlir.tvm.script.relax import Tensor
 
 # ruff: noqa: F821, N805, RET504, SIM108  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
@@ -29,7 +29,7 @@ def bindings(function: relax.Function) -> list[Any]:
     return [b for block in function.body.blocks for b in block.bindings]
 
 
-def test_a_script_is_what_the_builder_builds() -> None:
+def test_script_equals_block_builder_result() -> None:
     @R.function
     def main(x: R.Tensor(("n", 4), "float32")):
         n = T.int64()
@@ -51,7 +51,7 @@ def test_a_script_is_what_the_builder_builds() -> None:
     assert [b.var.name_hint for b in bindings(main)] == ["y", "z"]
 
 
-def test_a_module_calls_its_functions_in_every_spelling() -> None:
+def test_every_syntax_of_calls_within_a_module() -> None:
     @I.ir_module
     class Module:
         @R.function
@@ -73,7 +73,7 @@ def test_a_module_calls_its_functions_in_every_spelling() -> None:
     assert Module["main"].ret_struct_info == relax.TensorStructInfo((2,), "float32")
 
 
-def test_old_spellings_of_calls() -> None:
+def test_deprecated_call_syntax() -> None:
     @I.ir_module
     class Module:
         @R.function
@@ -99,7 +99,7 @@ def test_old_spellings_of_calls() -> None:
     }
 
 
-def test_tensor_programs_stand_in_modules() -> None:
+def test_module_with_prim_funcs() -> None:
     @I.ir_module
     class Module:
         @T.prim_func
@@ -119,7 +119,7 @@ def test_tensor_programs_stand_in_modules() -> None:
     assert_structural_equal(from_source(Module.script()), Module)
 
 
-def test_python_around_a_script_is_seen() -> None:
+def test_script_captures_python_variables() -> None:
     size, count = 3, 2
 
     def scaled(value: relax.Expr, by: float) -> relax.Expr:
@@ -135,7 +135,7 @@ def test_python_around_a_script_is_seen() -> None:
     assert main.ret_struct_info == relax.TensorStructInfo((6, 2), "float32")
 
 
-def test_sizes_are_text_variables_or_expressions() -> None:
+def test_sizes_as_text_variables_or_expressions() -> None:
     @R.function
     def main(
         x: R.Tensor(("n * 2",), "float32"),
@@ -152,7 +152,7 @@ def test_sizes_are_text_variables_or_expressions() -> None:
     assert main.ret_struct_info.shape == [n + 1]
 
 
-def test_annotations_of_bindings_count() -> None:
+def test_binding_annotations_set_struct_info() -> None:
     @R.function
     def main(x: R.Tensor((2, 3), "float32")):
         y: R.Tensor(ndim=2) = R.add(x, x)
@@ -166,7 +166,7 @@ def test_annotations_of_bindings_count() -> None:
     assert w == relax.TensorStructInfo((2, 3), "float32")
 
 
-def test_a_choice_gives_the_last_binding_of_its_branches() -> None:
+def test_if_value_is_the_last_binding_of_its_branches() -> None:
     @R.function
     def main(c: R.Tensor((), "bool"), x: R.Tensor((1,), "float32")):
         if c:
@@ -187,7 +187,7 @@ def test_a_choice_gives_the_last_binding_of_its_branches() -> None:
     assert isinstance(cast, relax.MatchCast)
 
 
-def test_functions_inside_functions_are_values() -> None:
+def test_nested_functions_are_values() -> None:
     @R.function
     def main(x: R.Tensor((2,), "float32"), c: R.Tensor((), "bool")):
         @R.function
@@ -210,7 +210,7 @@ def test_functions_inside_functions_are_values() -> None:
     assert_structural_equal(from_source(before), main)
 
 
-def test_shadowed_variables_keep_their_names() -> None:
+def test_shadowing_variables_keep_their_names() -> None:
     @R.function
     def main(x: R.Tensor((2,), "float32")):
         y = R.add(x, x)
@@ -223,7 +223,7 @@ def test_shadowed_variables_keep_their_names() -> None:
     assert second.value.args[0] is first.var
 
 
-def test_macros_write_their_body_where_they_are_called() -> None:
+def test_macros_expand_at_their_calls() -> None:
     by = relax.const(2.0, "float32")
 
     @R.macro
@@ -253,7 +253,7 @@ def test_tuples_unpack() -> None:
     assert isinstance(main.body.body, relax.Tuple)
 
 
-def test_effects_are_statements() -> None:
+def test_void_calls_are_statements() -> None:
     @R.function(pure=False)
     def main(x: R.Tensor((), "int32")):
         R.print(x, format="x: {}")
@@ -264,7 +264,7 @@ def test_effects_are_statements() -> None:
     assert binding.value.op.name == "relax.print"
 
 
-def test_modules_have_attributes_and_devices() -> None:
+def test_module_attributes_and_virtual_devices() -> None:
     @I.ir_module
     class Module:
         I.module_attrs({"a": 10})
@@ -281,7 +281,7 @@ def test_modules_have_attributes_and_devices() -> None:
     assert_structural_equal(from_source(Module.script()), Module)
 
 
-def test_python_functions_are_kept_aside() -> None:
+def test_python_functions_are_not_parsed() -> None:
     @I.ir_module
     class Module:
         @I.pyfunc
@@ -297,7 +297,7 @@ def test_python_functions_are_kept_aside() -> None:
     assert [v.name_hint for v in Module.get_global_vars()] == ["main"]
 
 
-def test_arrays_are_printed_by_number() -> None:
+def test_constants_are_printed_as_references() -> None:
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         y = R.add(x, R.const(np.arange(3, dtype="float32")))
@@ -309,7 +309,7 @@ def test_arrays_are_printed_by_number() -> None:
     assert_structural_equal(from_source(main.script(show_meta=True)), main)
 
 
-def test_the_builder_writes_what_scripts_say() -> None:
+def test_ir_builder_equals_script() -> None:
     with IRBuilder() as builder, R.function():
         R.func_name("main")
         x = R.arg("x", R.Tensor((2,), "float32"))
@@ -328,7 +328,7 @@ def test_the_builder_writes_what_scripts_say() -> None:
     assert_structural_equal(builder.get(), main)
 
 
-def test_a_signature_counts_where_the_body_says_less() -> None:
+def test_declared_result_refines_the_inferred_one() -> None:
     @I.ir_module
     class Module:
         @R.function
@@ -352,7 +352,7 @@ def test_a_signature_counts_where_the_body_says_less() -> None:
     )
 
 
-def test_text_of_newer_scripts_is_read() -> None:
+def test_newer_script_syntax() -> None:
     module = from_source(
         """
 n = TypeVar("n")
@@ -370,7 +370,7 @@ class Module:
 
 
 @pytest.mark.parametrize("name", ["func", "other"])
-def test_a_text_may_see_more_variables(name: str) -> None:
+def test_extra_variables_of_a_script_text(name: str) -> None:
     text = "@R.function\ndef f(x: R.Tensor((k,))):\n    return x\n"
 
     function = from_source(text, {"k": 7, name: None})
@@ -378,7 +378,7 @@ def test_a_text_may_see_more_variables(name: str) -> None:
     assert function.params[0].struct_info == relax.TensorStructInfo((7,), "")
 
 
-def test_type_variables_are_sizes_of_each_function() -> None:
+def test_type_variables_are_distinct_sizes_per_function() -> None:
     text = """
 n = TypeVar("n")
 @I.ir_module
@@ -403,7 +403,7 @@ class Module:
     assert_structural_equal(from_source(module.script()), module)
 
 
-def test_type_variables_of_python_are_sizes() -> None:
+def test_captured_type_variables_are_sizes() -> None:
     n = TypeVar("n")
 
     @R.function
@@ -413,7 +413,7 @@ def test_type_variables_of_python_are_sizes() -> None:
     assert str(f.ret_struct_info.shape[0]) == "n"
 
 
-def test_functions_of_a_module_are_called_without_python(monkeypatch: Any) -> None:
+def test_module_functions_are_called_without_python(monkeypatch: Any) -> None:
     def fail(*args: Any) -> None:
         raise AssertionError("called by Python")
 
@@ -434,7 +434,7 @@ class Module:
     assert main.body.blocks[0].bindings[0].value.op.name_hint == "sub"
 
 
-def test_the_builder_writes_programs_into_its_module() -> None:
+def test_ir_builder_adds_prim_funcs_to_its_module() -> None:
     with IRBuilder() as built, I.ir_module(), T.prim_func():
         T.func_name("nothing")
         T.evaluate(0)

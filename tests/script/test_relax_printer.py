@@ -1,4 +1,4 @@
-"""How functions of Relax, modules and expressions are printed."""
+"""Printing of Relax functions, modules and expressions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from relax_mlir import relax
-from relax_mlir.ir import assert_structural_equal
 from relax_mlir.objects import prim
-from relax_mlir.script import from_source
-from relax_mlir.script.highlight import cprint
-from relax_mlir.script.printer import display
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.ir import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script.highlight import cprint
+from relax_mlir.tvm.script.printer import display
 
 MODULE = """\
-# from relax_mlir.script import ir as I
-# from relax_mlir.script import tir as T
-# from relax_mlir.script import relax as R
+# from relax_mlir.tvm.script import ir as I
+# from relax_mlir.tvm.script import tir as T
+# from relax_mlir.tvm.script import relax as R
 
 @I.ir_module
 class Module:
@@ -61,13 +61,13 @@ def module() -> Any:
     return from_source(MODULE, check_well_formed=False)
 
 
-def test_a_module_is_printed_as_it_was_written(module: Any) -> None:
+def test_printed_module_equals_its_source(module: Any) -> None:
     text = module.script()
 
     assert text.replace("gv: R.Object = ", "gv = ") == MODULE
 
 
-def test_functions_stand_in_tvms_order() -> None:
+def test_functions_are_printed_in_tvm_order() -> None:
     text = """
 @I.ir_module
 class Module:
@@ -89,7 +89,7 @@ class Module:
     assert 'other = R.ExternFunc("other")\n    @R.function' in script
 
 
-def test_a_local_function_declares_its_own_sizes() -> None:
+def test_nested_function_declares_its_own_sizes() -> None:
     text = """
 @R.function
 def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
@@ -108,7 +108,7 @@ def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
     assert_structural_equal(from_source(script), function)
 
 
-def test_devices_are_named_by_their_place_in_the_module() -> None:
+def test_virtual_devices_are_printed_by_index() -> None:
     text = """
 @I.ir_module
 class Module:
@@ -127,7 +127,7 @@ class Module:
     assert_structural_equal(from_source(script), module)
 
 
-def test_several_values_are_bound_without_parentheses() -> None:
+def test_tuple_bindings_are_printed_without_parentheses() -> None:
     text = (
         "@R.function\ndef main(x: R.Tensor((3,))):\n    p = (x, x)\n    return (p, p)"
     )
@@ -136,14 +136,14 @@ def test_several_values_are_bound_without_parentheses() -> None:
     assert "    p = x, x\n    return (p, p)" in script
 
 
-def test_a_script_is_printed_by_highlight(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cprint(capsys: pytest.CaptureFixture[str]) -> None:
     cprint(relax.ShapeExpr([2, 3]))
     cprint("x = 1", style="light")
 
     assert capsys.readouterr().out == "R.shape([2, 3])\nx = 1\n"
 
 
-def test_what_a_script_says_beyond_inference_is_shown_always() -> None:
+def test_annotations_beyond_inference_are_always_printed() -> None:
     text = """
 @R.function
 def main(x: R.Tensor((3, 5), "float32"), y: R.Tensor("float32", ndim=2)):
@@ -177,14 +177,14 @@ def test_options_of_the_printer(module: Any) -> None:
     )
 
 
-def test_one_function_alone(module: Any) -> None:
+def test_stand_alone_function(module: Any) -> None:
     text = module["sub"].script()
 
-    assert text.startswith("# from relax_mlir.script import tir as T\n")
+    assert text.startswith("# from relax_mlir.tvm.script import tir as T\n")
     assert "@R.function(pure=False, private=True)\ndef main(x" in text
 
 
-def test_expressions_name_their_variables() -> None:
+def test_expressions_declare_their_variables() -> None:
     n = prim.Var("n", "int64")
     a = relax.Var("a", relax.TensorStructInfo([n, 3], "float32"))
 
@@ -227,7 +227,7 @@ def test_show_prints_the_script_or_the_mlir(
     assert text.startswith("func.func private @sub(")
 
 
-def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_output_is_highlighted(monkeypatch: pytest.MonkeyPatch) -> None:
     output = io.StringIO()
 
     def console(**options: Any) -> Console:
@@ -240,7 +240,7 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "x" in output.getvalue()
 
 
-def test_a_notebook_gets_a_page(module: Any) -> None:
+def test_notebook_output_is_html(module: Any) -> None:
     page = module._repr_html_()
 
     assert page.startswith("<pre>")

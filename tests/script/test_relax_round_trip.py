@@ -1,4 +1,4 @@
-"""What is printed parses back to the same module, for modules of every kind."""
+"""Round trip of random Relax modules through the printer and the parser."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 
 SIZES = (2, 3, "n", "m", "2n")
 
 
 @dataclass
 class Writer:
-    """Writes one random function."""
+    """Builds one random function."""
 
     draw: Callable[[st.SearchStrategy[Any]], Any]
     builder: relax.BlockBuilder
@@ -139,7 +139,7 @@ class Writer:
 
 @st.composite
 def modules(draw: Any) -> IRModule:
-    """Modules of up to three functions."""
+    """Random modules of up to three functions."""
     builder = relax.BlockBuilder()
     callees: list[relax.GlobalVar] = []
     for number in range(draw(st.integers(1, 3))):
@@ -193,7 +193,7 @@ def _check(module: IRModule) -> None:
 
 @settings(max_examples=3)
 @given(modules())
-def test_a_few_printed_modules_parse_back(module: IRModule) -> None:
+def test_round_trip_of_a_few_modules(module: IRModule) -> None:
     _check(module)
 
 
@@ -204,5 +204,5 @@ def test_a_few_printed_modules_parse_back(module: IRModule) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(modules())
-def test_printed_modules_parse_back(module: IRModule) -> None:
+def test_round_trip_of_many_modules(module: IRModule) -> None:
     _check(module)

@@ -1,19 +1,20 @@
-"""Tensor programs, and parts of them, that Python code writes statement by statement."""
+"""PrimFuncs and fragments of them built with ``IRBuilder``."""
 
 from typing import Any
 
 import pytest
 
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812
-from relax_mlir.script.ir_builder import IRBuilder
+from relax_mlir.objects import prim
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812
+from relax_mlir.tvm.script.ir_builder import IRBuilder
 
 
-def test_a_program_is_what_its_statements_say() -> None:
+def test_built_prim_func_equals_script() -> None:
     with IRBuilder() as builder, T.prim_func():
         out = T.arg("out", T.Buffer((6,), "int32"))
         count = T.arg("count", T.int32())
@@ -38,7 +39,7 @@ def test_a_program_is_what_its_statements_say() -> None:
 
 
 @pytest.mark.parametrize("option", ["private", "is_private"])
-def test_a_private_program_has_a_name_in_its_module_alone(option: str) -> None:
+def test_private_prim_func_has_no_global_symbol(option: str) -> None:
     with IRBuilder() as builder, I.ir_module(), T.prim_func(**{option: True}):
         T.func_name("helper")
         T.evaluate(0)
@@ -46,9 +47,7 @@ def test_a_private_program_has_a_name_in_its_module_alone(option: str) -> None:
     assert dict(builder.get()["helper"].attrs) == {}
 
 
-def test_statements_alone_are_read_back_with_the_variables_that_they_were_given() -> (
-    None
-):
+def test_stand_alone_statements_keep_their_variables() -> None:
     n, a = prim.Var("n", "int32"), Buffer((4,), "float32", "a")
     with IRBuilder() as builder, T.LetStmt(n * 2) as twice:
         builder.name("twice", twice)
@@ -56,7 +55,7 @@ def test_statements_alone_are_read_back_with_the_variables_that_they_were_given(
 
     got: Any = builder.get()
 
-    assert isinstance(got, stmt.LetStmt)
+    assert isinstance(got, statements.LetStmt)
     assert got.value.a is n
     assert got.body.buffer is a  # pyright: ignore[reportAttributeAccessIssue]
     assert got.script() == (
@@ -65,29 +64,29 @@ def test_statements_alone_are_read_back_with_the_variables_that_they_were_given(
     )
 
 
-def test_a_block_names_its_axes_when_it_is_told() -> None:
+def test_block_axes_can_be_named() -> None:
     k = prim.Var("k", "int32")
     with IRBuilder() as builder, T.block("b"):
         IRBuilder.name("vk", T.axis.reduce(5, k))
         T.evaluate(0)
 
     axis = prim.IterVar((0, 5), prim.Var("other", "int32"), prim.IterVar.CommReduce)
-    block = stmt.Block([axis], [], [], "b", stmt.Evaluate(0))
-    expected = stmt.BlockRealize([k], True, block)
+    block = statements.Block([axis], [], [], "b", statements.Evaluate(0))
+    expected = statements.BlockRealize([k], True, block)
 
     assert_structural_equal(builder.get(), expected)
     assert "vk = T.axis.reduce(5, k)" in builder.get().script()
 
 
-def test_a_branch_stands_in_a_choice_only() -> None:
-    with pytest.raises(ValueError, match=r"`T.Then` stands in `with T.If"), IRBuilder():
+def test_branch_outside_of_an_if_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"`T\.Then` is used outside of"), IRBuilder():
         T.Then()
 
 
-def test_free_variables_of_a_program_stay_free() -> None:
+def test_free_variables_of_a_prim_func() -> None:
     n = prim.Var("n", "int32")
 
-    program = PrimFunc([], stmt.Evaluate(n + 1))
+    program = PrimFunc([], statements.Evaluate(n + 1))
 
     assert "n = T.int32()" in program.script()
 
@@ -107,5 +106,5 @@ def test_free_variables_of_a_program_stay_free() -> None:
         ),
     ],
 )
-def test_parts_of_programs_have_scripts(term: Any, text: str) -> None:
+def test_scripts_of_fragments(term: Any, text: str) -> None:
     assert term.script() == text

@@ -1,13 +1,16 @@
-"""Tensor programs parsed from scripts."""
+"""Parsing of PrimFuncs."""
 
 # ruff: noqa: N803, N806, B007, F821  scripts name buffers in capitals
 
 import pytest
 
 from relax_mlir.errors import ScriptError
-from relax_mlir.objects.structure import assert_structural_equal, structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.objects.compare.structural_equal import (
+    assert_structural_equal,
+    structural_equal,
+)
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 
 @T.prim_func(private=True)
@@ -19,7 +22,7 @@ def plain(A: T.Buffer((6, 4), "float32"), B: T.Buffer((6, 4), "float32")):
             B[vi, vj] = A[vi, vj] + T.float32(1)
 
 
-def test_old_and_new_spellings_are_the_same() -> None:
+def test_old_and_new_syntax_are_equal() -> None:
     @T.prim_func(private=True, s_tir=True)
     def spelled(x: T.handle, y: T.handle) -> None:
         A = T.match_buffer(x, [6, 4], dtype="float32")
@@ -55,7 +58,7 @@ def test_old_and_new_spellings_are_the_same() -> None:
         ("B[vi, vj] = A", "B[vi, 3 - vj] = A"),
     ],
 )
-def test_what_differs_is_not_the_same(old: str, new: str) -> None:
+def test_differences_are_detected(old: str, new: str) -> None:
     text = plain.script()
 
     assert old in text
@@ -82,7 +85,7 @@ def test_index_arithmetic_is_compared_in_canonical_form() -> None:
     assert not structural_equal(one, third)
 
 
-def test_python_around_a_script_writes_parts_of_it() -> None:
+def test_python_functions_can_emit_statements() -> None:
     shape, factor = (6, 4), 1.0
 
     def plus(x: object) -> object:
@@ -105,7 +108,7 @@ def test_python_around_a_script_writes_parts_of_it() -> None:
     assert_structural_equal(program, plain)
 
 
-def test_a_macro_sees_its_own_names_or_the_callers() -> None:
+def test_hygienic_and_unhygienic_macros() -> None:
     step = 5
 
     @T.macro
@@ -128,7 +131,7 @@ def test_a_macro_sees_its_own_names_or_the_callers() -> None:
     assert "A[step] = " in program(callers).script()
 
 
-def test_a_macro_may_be_a_method() -> None:
+def test_macro_as_a_method() -> None:
     class Copier:
         def __init__(self, source):
             self.copy = T.alloc_buffer(source.shape, source.dtype)
@@ -165,7 +168,7 @@ def test_parameters_come_in_any_order() -> None:
     assert_structural_equal(from_source(program.script()), program)
 
 
-def test_names_for_scalars() -> None:
+def test_let_bindings() -> None:
     @T.prim_func(private=True)
     def assigned(A: T.Buffer((4,), "float32"), n: T.int32):
         x = A[0]
@@ -182,7 +185,7 @@ def test_names_for_scalars() -> None:
     assert str(assigned.body.var) == "x"
 
 
-def test_threads_for_all_that_follows() -> None:
+def test_launch_thread_equals_thread_binding() -> None:
     @T.prim_func(private=True)
     def launched(A: T.Buffer((4, 8), "float32")):
         bx = T.launch_thread("blockIdx.x", 4)
@@ -203,7 +206,7 @@ def test_threads_for_all_that_follows() -> None:
     ("dtype", "value"),
     [("int8", -3), ("uint8", 250), ("int64", 2**40), ("float16", 0.5), ("bool", True)],
 )
-def test_numbers_have_their_type(dtype: str, value: float) -> None:
+def test_constants_keep_their_dtype(dtype: str, value: float) -> None:
     text = (
         f'@T.prim_func\ndef f(A: T.Buffer((2,), "{dtype}")):\n'
         f"    A[0] = T.{dtype}({value})"
@@ -218,19 +221,19 @@ ERRORS = [
     ("C[0] = 0.0", 3, "undefined variable `C`"),
     ("for i in T.evaluate(0):\n    pass", 3, "expected `range`, `T.serial`"),
     ("with T.evaluate(0):\n    pass", 3, "expected `T.block"),
-    ("return 'three'", 3, "`return` needs a scalar"),
+    ("return 'three'", 3, "`return`: expected a scalar"),
     ("A[0, 0] = 1.0", 3, "buffer `A`: expected 1 indices, got 2"),
-    ("for i in range(2):\n    A[0:i] = 1.0", 4, "an element or a vector of known"),
+    ("for i in range(2):\n    A[0:i] = 1.0", 4, "an element or a vector of constant"),
     ("T.evaluate(A)", 3, "expected a scalar"),
     ("B = T.alloc_buffer((4,))\nB = T.alloc_buffer((4,))", 4, "`B` is defined already"),
     ("for i, j in range(4):\n    pass", 3, "cannot unpack"),
-    ("T.reads(A[0])", 3, "`T.reads` stands in a block only"),
-    ("v = T.axis.S(4, 0)", 3, "stands in a block only"),
-    ("with T.block():\n    T.where(1)\n    T.where(0)", 5, "`T.where` is said twice"),
+    ("T.reads(A[0])", 3, "`T.reads` is used outside of a block"),
+    ("v = T.axis.S(4, 0)", 3, "is used outside of a block"),
+    ("with T.block():\n    T.where(1)\n    T.where(0)", 5, "`T.where` occurs twice"),
     (
         "with T.block():\n    v = T.axis.remap('S', [3])",
         4,
-        "a variable of a loop around",
+        "a variable of an enclosing loop",
     ),
     ("with T.block():\n    v = T.axis.remap('X', [3])", 4, "expected letters S and R"),
     ("with T.block():\n    A[0] = 1.0\n    v = T.axis.S(4, 0)", 5, "before the first"),
@@ -250,7 +253,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("body", "line", "message"), ERRORS)
-def test_errors_point_at_the_line(body: str, line: int, message: str) -> None:
+def test_error_message_and_line(body: str, line: int, message: str) -> None:
     text = '@T.prim_func\ndef f(A: T.Buffer((4,), "float32")):\n'
     text += "".join(f"    {part}\n" for part in body.splitlines())
 
@@ -261,8 +264,8 @@ def test_errors_point_at_the_line(body: str, line: int, message: str) -> None:
     assert f"<str>:{line}:" in str(caught.value)
 
 
-def test_a_private_program_has_no_symbol() -> None:
-    with pytest.raises(ScriptError, match="a private program has no `global_symbol`"):
+def test_private_prim_func_cannot_have_a_global_symbol() -> None:
+    with pytest.raises(ScriptError, match="a private PrimFunc cannot have"):
 
         @T.prim_func(private=True)
         def program(A: T.Buffer((4,), "float32")):

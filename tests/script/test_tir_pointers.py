@@ -1,4 +1,4 @@
-"""Scripts that point at parts of programs, and errors that show where programs differ."""
+"""Underlined and annotated nodes in scripts and in structural-equality errors."""
 
 # Scripts are Python that no type checker knows.
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tvm_ffi.access_path import AccessPath
 
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import ir as I  # noqa: N812  what scripts call it
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import ir as I  # noqa: N812  what scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 
 @T.prim_func
@@ -37,20 +37,20 @@ class Pair:
 
 
 def below(script: str, line: str) -> str:
-    """The line after the one that ends in a text."""
+    """Returns the line after the one that ends in ``line``."""
     lines = script.splitlines()
     (number,) = [n for n, text in enumerate(lines) if text.endswith(line)]
     return lines[number + 1]
 
 
-def test_a_variable_is_underlined_wherever_it_stands() -> None:
+def test_every_use_of_a_variable_is_underlined() -> None:
     script = steps.script(obj_to_underline=[steps.params[0]])
 
     assert below(script, "= n // 2") == " " * len("        half: T.int32 = ") + "^"
     assert below(script, "T.evaluate(n)") == " " * len("    T.evaluate(") + "^"
 
 
-def test_a_path_leads_into_a_function_of_a_module() -> None:
+def test_access_path_into_a_function_of_a_module() -> None:
     path = AccessPath.root().attr("functions").map_item(Pair.get_global_var("second"))
 
     whole = Pair.script(path_to_underline=[path])
@@ -65,7 +65,7 @@ def test_a_path_leads_into_a_function_of_a_module() -> None:
     assert below(index, "T.float32(2.0)") == " " * len("        a[") + "^"
 
 
-def test_a_way_that_leads_further_than_a_script_underlines_what_it_passed() -> None:
+def test_path_to_an_unprinted_node_underlines_its_parent() -> None:
     path = AccessPath.root().attr("body").attr("seq").array_item(1).attr("nothing")
 
     script = steps.script(path_to_underline=[path])
@@ -73,7 +73,7 @@ def test_a_way_that_leads_further_than_a_script_underlines_what_it_passed() -> N
     assert below(script, "T.evaluate(n)") == "    " + "^" * len("T.evaluate(n)")
 
 
-def test_remarks_stand_beside_a_line_or_in_front_of_several() -> None:
+def test_comment_placement() -> None:
     body: Any = steps.body
     loop, last = body.seq
 
@@ -86,7 +86,7 @@ def test_remarks_stand_beside_a_line_or_in_front_of_several() -> None:
     assert script.endswith("T.evaluate(n)  # last")
 
 
-def test_an_error_shows_where_two_programs_differ() -> None:
+def test_structural_equal_error_underlines_the_mismatch() -> None:
     @T.prim_func
     def other(n: T.int32, a: T.Buffer((3, 7), "int32")):
         for i in range(3):
@@ -108,7 +108,7 @@ def test_an_error_shows_where_two_programs_differ() -> None:
     )
 
 
-def test_an_error_shows_which_buffers_differ() -> None:
+def test_structural_equal_error_names_the_buffers() -> None:
     @T.prim_func
     def other(n: T.int32, a: T.Buffer((3, 8), "int32")):
         T.evaluate(n)
@@ -120,7 +120,7 @@ def test_an_error_shows_which_buffers_differ() -> None:
     assert below(str(error.value), head) == " " * head.index("7") + "^"
 
 
-def test_names_may_tell_objects_apart() -> None:
+def test_names_with_object_addresses() -> None:
     script = steps.script(show_object_address=True)
 
     (name,) = set(re.findall(r"\bn_0x[0-9a-f]+", script))

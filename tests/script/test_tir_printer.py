@@ -1,10 +1,10 @@
-"""Tensor programs as scripts: layout, names, and what is printed parses back."""
+"""Printing of PrimFuncs: layout, names, and round trip through the parser."""
 
 # ruff: noqa: N803, N806, B007  scripts name buffers in capitals
 
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 
 
 @T.prim_func
@@ -36,7 +36,7 @@ def matmul(a: T.handle, B: T.Buffer((128, 64), "float32"), c: T.handle):
 
 
 PRINTED = """\
-# from relax_mlir.script import tir as T
+# from relax_mlir.tvm.script import tir as T
 
 @T.prim_func
 def matmul(a: T.handle, B: T.Buffer((128, 64), "float32"), c: T.handle):
@@ -76,11 +76,11 @@ def test_layout() -> None:
     assert matmul.script() == PRINTED
 
 
-def test_what_is_printed_parses_back() -> None:
+def test_round_trip() -> None:
     assert_structural_equal(from_source(matmul.script()), matmul)
 
 
-def test_names_are_free_again_after_their_scope() -> None:
+def test_names_are_reused_after_their_scope() -> None:
     @T.prim_func
     def program(A: T.Buffer((4,), "float32"), A_1: T.Buffer((4,), "float32")):
         for A_2 in range(4):
@@ -96,7 +96,7 @@ def test_names_are_free_again_after_their_scope() -> None:
     assert_structural_equal(from_source(text), program)
 
 
-def test_operators_keep_their_order() -> None:
+def test_operator_precedence_round_trips() -> None:
     @T.prim_func
     def program(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "bool")):
         for i in range(8):
@@ -107,7 +107,7 @@ def test_operators_keep_their_order() -> None:
     assert_structural_equal(from_source(program.script()), program)
 
 
-def test_a_block_around_everything_is_printed_where_it_says_something() -> None:
+def test_nontrivial_root_block_is_printed() -> None:
     @T.prim_func
     def marked(A: T.Buffer((4,), "float32")):
         with T.block("root"):
@@ -121,7 +121,7 @@ def test_a_block_around_everything_is_printed_where_it_says_something() -> None:
     assert_structural_equal(from_source(marked.script()), marked)
 
 
-def test_a_statement_alone_declares_what_it_uses() -> None:
+def test_stand_alone_statement_declares_its_variables() -> None:
     text = str(matmul.body.block.body[0].body.body.body)
 
     assert text.startswith("i = T.int64()\nj = T.int32()\nk = T.int32()\nn = T.int64()")
@@ -130,9 +130,9 @@ def test_a_statement_alone_declares_what_it_uses() -> None:
     assert "vj = T.axis.spatial(64, j)" in text
 
 
-def test_values_that_steps_hand_on_become_a_buffer() -> None:
-    """Passes keep such values in loops, and scripts cannot."""
-    from relax_mlir.module import IRModule
+def test_loop_carried_values_are_printed_as_a_buffer() -> None:
+    """Passes can produce such values in loops; scripts cannot express them."""
+    from relax_mlir.ir.module import IRModule
 
     module = IRModule.parse("""
       func.func @total(%x: memref<4xf32>, %o: memref<1xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -164,7 +164,7 @@ def nothing(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
             B[vi] = A[vi]
 
 
-def test_blocks_without_points_keep_their_predicate() -> None:
+def test_predicate_of_a_block_without_axes() -> None:
     written = nothing.with_body(nothing.body)
     for function in (nothing, from_source(nothing.script()), written):
         assert "T.where(T.bool(False))" in function.script()

@@ -1,4 +1,4 @@
-"""What scripts say that blocks read and write, beyond what their bodies tell."""
+"""Explicit ``T.reads`` and ``T.writes`` regions that differ from the inferred ones."""
 
 # Scripts are Python that no type checker knows.
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false
@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import pytest
 
-from relax_mlir import tir
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.objects.structure import assert_structural_equal, structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  what scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.objects.compare.structural_equal import (
+    assert_structural_equal,
+    structural_equal,
+)
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm import tir
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  what scripts call it
+from relax_mlir.tvm.tir import Schedule
 
 SCRIPT = """
 @T.prim_func
@@ -39,7 +42,7 @@ def program(
     return from_source(SCRIPT.format(outer=outer, inner=inner))
 
 
-def test_what_is_said_is_printed_and_read_back() -> None:
+def test_explicit_regions_round_trip() -> None:
     func = program()
 
     text = func.script()
@@ -49,7 +52,7 @@ def test_what_is_said_is_printed_and_read_back() -> None:
     assert_structural_equal(from_source(text), func)
 
 
-def test_a_block_that_touches_nothing_may_say_that_it_does() -> None:
+def test_explicit_regions_of_a_block_without_accesses() -> None:
     @T.prim_func
     def func(a: T.Buffer((T.int64(6), T.int64(2)), "float32"), n: T.int32):
         for i in T.grid(T.int64(6)):
@@ -67,7 +70,7 @@ def test_a_block_that_touches_nothing_may_say_that_it_does() -> None:
     assert str(written.region[0].min) == "n % 6"
 
 
-def test_the_block_around_all_may_say_that_it_touches_nothing() -> None:
+def test_empty_explicit_regions_of_the_root_block() -> None:
     inner = """
 @T.prim_func
 def main(a: T.Buffer((8,), "float32")):
@@ -88,13 +91,13 @@ def main(a: T.Buffer((8,), "float32")):
     assert Schedule(func).mod["main"].script() == func.script()
 
 
-def test_what_both_say_is_compared() -> None:
+def test_explicit_regions_are_compared() -> None:
     assert not structural_equal(program(), program(outer="a[0:12, 0:5]"))
     with pytest.raises(ValueError, match=r"block\.reads"):
         assert_structural_equal(program(), program(inner="a[0:12, vk]"))
 
 
-def test_what_one_leaves_out_is_equal_to_what_the_other_says() -> None:
+def test_missing_regions_equal_explicit_ones() -> None:
     silent = from_source(
         "\n".join(line for line in SCRIPT.splitlines() if "T.reads" not in line)
     )
@@ -102,7 +105,7 @@ def test_what_one_leaves_out_is_equal_to_what_the_other_says() -> None:
     assert structural_equal(silent, program())
 
 
-def test_buffers_are_numbered_as_they_are_listed() -> None:
+def test_buffer_indices_follow_the_listed_regions() -> None:
     @T.prim_func
     def func(
         a: T.Buffer((4, 6), "float32"),
@@ -126,7 +129,7 @@ def test_buffers_are_numbered_as_they_are_listed() -> None:
     assert "T.reads(c[vi], b_local[vk], a[vi, vk])" in schedule.mod["main"].script()
 
 
-def test_a_body_that_changes_is_looked_at_anew() -> None:
+def test_regions_are_inferred_again_after_a_change() -> None:
     @T.prim_func
     def func(a: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
         b = T.alloc_buffer((8,), "float32")
@@ -148,7 +151,7 @@ def test_a_body_that_changes_is_looked_at_anew() -> None:
     assert "T.reads(a[7 - vi])" in schedule.mod["main"].script()
 
 
-def test_dictionaries_that_are_said_of_a_block_are_joined() -> None:
+def test_block_annotations_are_merged() -> None:
     @T.prim_func
     def func():
         with T.block("b"):
@@ -161,7 +164,7 @@ def test_dictionaries_that_are_said_of_a_block_are_joined() -> None:
     assert block.annotations == {"hints": {"unroll": 4, "order": "ij"}, "level": 2}
 
 
-def test_a_block_may_ask_for_what_is_derived() -> None:
+def test_explicit_request_for_inferred_regions() -> None:
     buffer = tir.decl_buffer((3,), name="a")
     store = tir.BufferStore(buffer, 1.0, [0])
     asked = {"tir.script_parsing_detect_access": tir.const(3, "int64")}

@@ -1,4 +1,4 @@
-"""Generated tensor programs: what is printed parses back to the same."""
+"""Round trip of random PrimFuncs through the printer and the parser."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.objects.tir_writer import ProgramWriter
-from relax_mlir.script import from_source
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.objects.write.prim_func import PrimFuncWriter
+from relax_mlir.tvm.script import from_source
 
 TYPES = ("float32", "float16", "int32", "int8", "uint8", "int64")
 OPERATIONS = (prim.Add, prim.Sub, prim.Mul, prim.Min, prim.Max, prim.FloorDiv)
 
 
 class Generator:
-    """Writes one program, as ``draw`` decides."""
+    """Builds one random PrimFunc from the choices of ``draw``."""
 
     def __init__(self, draw: Any) -> None:
         self.draw = draw
-        self.writer = ProgramWriter("generated")
+        self.writer = PrimFuncWriter("generated")
         self.n = Var("n", "int64")
         size = draw(st.sampled_from([8, self.n]))
         self.buffers = [
@@ -145,12 +145,12 @@ def check(program: PrimFunc) -> None:
 
 @settings(max_examples=3)
 @given(programs())
-def test_a_few_printed_programs_parse_back(program: PrimFunc) -> None:
+def test_round_trip_of_a_few_prim_funcs(program: PrimFunc) -> None:
     check(program)
 
 
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(programs())
-def test_printed_programs_parse_back(program: PrimFunc) -> None:
+def test_round_trip_of_many_prim_funcs(program: PrimFunc) -> None:
     check(program)

@@ -1,4 +1,4 @@
-"""Vectors, pointers, attributes and jumps of tensor programs: parsed, printed, compared."""
+"""Parsing, printing and comparison of vectors, pointers, attributes and jumps in TIR."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -8,12 +8,16 @@ import pytest
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.errors import ScriptError
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad
-from relax_mlir.objects.structure import assert_structural_equal, structural_equal
-from relax_mlir.script import from_source
-from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.objects import prim
+from relax_mlir.objects.compare.structural_equal import (
+    assert_structural_equal,
+    structural_equal,
+)
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 
 
 @T.prim_func
@@ -125,7 +129,7 @@ PROGRAMS = (vectors, masked, narrow, memory, placed, realized, reducer, jumps, f
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_what_is_printed_parses_back(program: Any) -> None:
+def test_round_trip(program: Any) -> None:
     again = from_source(program.script(), check_well_formed=False)
 
     assert_structural_equal(again, program, map_free_vars=True)
@@ -151,21 +155,21 @@ def test_what_is_printed_parses_back(program: Any) -> None:
         (jumps, "continue", "break"),
     ],
 )
-def test_what_differs_is_not_the_same(program: Any, old: str, new: str) -> None:
+def test_differences_are_detected(program: Any, old: str, new: str) -> None:
     text = program.script()
     assert old in text
 
     assert not structural_equal(from_source(text.replace(old, new)), program)
 
 
-def test_what_nothing_defines_is_an_error_unless_that_is_said() -> None:
+def test_undefined_variable_is_an_error_unless_allowed() -> None:
     text = free.script()
 
-    with pytest.raises(ScriptError, match="nothing defines it"):
+    with pytest.raises(ScriptError, match="is undefined"):
         from_source(text)
 
 
-def test_a_scalar_beside_a_vector_stands_in_every_lane() -> None:
+def test_scalar_operand_of_a_vector_is_broadcast() -> None:
     i = prim.Var("i", "int32")
     A = Buffer((4, 6), "float16", "A")
     load = BufferLoad(A, [0, prim.Ramp(i, 1, 6)])
@@ -173,14 +177,17 @@ def test_a_scalar_beside_a_vector_stands_in_every_lane() -> None:
     assert load.dtype == "float16x6"
     assert str(load.script()).splitlines()[-1] == "A[0, i:i + 6]"
     assert (load < 2.0).dtype == "boolx6"
-    assert stmt.BufferStore(A, 1.0, [0, prim.Ramp(0, 1, 6)]).value.dtype == "float16x6"
+    assert (
+        statements.BufferStore(A, 1.0, [0, prim.Ramp(0, 1, 6)]).value.dtype
+        == "float16x6"
+    )
     with pytest.raises(ValueError, match="different length"):
         _ = load + prim.Broadcast(i, 4)
     with pytest.raises(ValueError, match="last index only"):
         _ = A[prim.Ramp(0, 1, 2), 0]
 
 
-def test_blocks_touch_all_places_of_a_vector() -> None:
+def test_regions_cover_all_lanes_of_a_vector_access() -> None:
     @T.prim_func
     def program(A: T.Buffer((4, 9), "float32")):
         for i in range(4):
@@ -195,7 +202,7 @@ def test_blocks_touch_all_places_of_a_vector() -> None:
     assert [str(r) for r in block.writes] == ["A[vi, 0:3]"]
 
 
-def test_programs_call_functions_of_their_module() -> None:
+def test_prim_funcs_call_each_other() -> None:
     @I.ir_module
     class Squares:
         @T.prim_func
@@ -217,7 +224,7 @@ def test_programs_call_functions_of_their_module() -> None:
     assert_structural_equal(from_source(text), Squares)
 
 
-def test_buffers_may_come_in_front_of_parameters_and_axes() -> None:
+def test_buffers_before_parameters_and_axes() -> None:
     @T.prim_func
     def late(a: T.handle):
         B = T.alloc_buffer((5,))
@@ -242,7 +249,7 @@ def test_buffers_may_come_in_front_of_parameters_and_axes() -> None:
     )
 
 
-def test_places_in_order_are_slices() -> None:
+def test_contiguous_vector_accesses_are_slices() -> None:
     @T.prim_func
     def program(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "bool")):
         A[T.Ramp(2, 1, 4)] = -A[0:4] + A[4:12:2] * A[8:12]
@@ -271,7 +278,7 @@ def test_narrow_floats_are_stored(dtype: str) -> None:
     assert_structural_equal(from_source(text), program)
 
 
-def test_what_is_returned_is_a_statement() -> None:
+def test_return_is_a_statement() -> None:
     @T.prim_func
     def program(n: T.int32) -> T.int32:
         for _ in range(n):
@@ -282,8 +289,8 @@ def test_what_is_returned_is_a_statement() -> None:
     assert_structural_equal(from_source(program.script()), program)
 
 
-def test_a_part_of_a_buffer_is_realized() -> None:
+def test_realize_buffer_region() -> None:
     text = realized.script().replace("A[0:3, 1:3], ", "A, ")
 
-    with pytest.raises(ScriptError, match="expected a part of a buffer, got `A`"):
+    with pytest.raises(ScriptError, match="expected a buffer region, got `A`"):
         from_source(text)

@@ -1,4 +1,4 @@
-"""Tensor programs as Python functions, for tests: slow, and plain to read."""
+"""PrimFuncs as Python functions, for tests: slow and simple."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from relax_mlir import te
-from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.te import Tensor
-from relax_mlir.topi.sizes import get_const_tuple
+from relax_mlir.objects import prim
+from relax_mlir.objects.stmt import statements
+from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm import te
+from relax_mlir.tvm.te import Tensor
+from relax_mlir.tvm.topi.sizes import get_const_tuple
 
 __all__ = ["evaluate", "run"]
 
@@ -42,7 +43,7 @@ def _dtype(name: str) -> Any:
 
 
 class _Source:
-    """The text of a Python function that does what a program does."""
+    """The source of a Python function equivalent to a PrimFunc."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -72,33 +73,33 @@ class _Source:
         return f"({parts[0]} {term.symbol} {parts[1]})"
 
     def statement(self, node: Any, depth: int) -> None:
-        if isinstance(node, stmt.SeqStmt):
+        if isinstance(node, statements.SeqStmt):
             for inner in node:
                 self.statement(inner, depth)
-        elif isinstance(node, stmt.For):
+        elif isinstance(node, statements.For):
             start = self.term(node.min)
             run = f"range({start}, {start} + {self.term(node.extent)})"
             self.put(depth, f"for {self.name(node.loop_var)} in {run}:")
             self.statement(node.body, depth + 1)
-        elif isinstance(node, stmt.BufferStore):
+        elif isinstance(node, statements.BufferStore):
             places = "".join(f"{self.term(i)}, " for i in node.indices)
             target = f"{self.name(node.buffer)}[({places})]"
             self.put(depth, f"{target} = {self.term(node.value)}")
-        elif isinstance(node, stmt.IfThenElse):
+        elif isinstance(node, statements.IfThenElse):
             self._choice(node, depth)
-        elif isinstance(node, stmt.LetStmt):
+        elif isinstance(node, statements.LetStmt):
             self.put(depth, f"{self.name(node.var)} = {self.term(node.value)}")
             self.statement(node.body, depth)
-        elif isinstance(node, stmt.BlockRealize):
+        elif isinstance(node, statements.BlockRealize):
             self._block(node, depth)
-        elif isinstance(node, stmt.Evaluate):
+        elif isinstance(node, statements.Evaluate):
             self.put(depth, self.term(node.value))
-        elif isinstance(node, stmt.AttrStmt):
+        elif isinstance(node, statements.AttrStmt):
             self.statement(node.body, depth)
         else:
             raise TypeError(f"no {type(node).__name__} here")
 
-    def _choice(self, node: stmt.IfThenElse, depth: int) -> None:
+    def _choice(self, node: statements.IfThenElse, depth: int) -> None:
         self.put(depth, f"if {self.term(node.condition)}:")
         self.statement(node.then_case, depth + 1)
         if node.else_case is not None:
@@ -161,7 +162,7 @@ def _reinterpret(to: str, source: str, value: Any) -> Any:
 
 
 def compiled(program: PrimFunc) -> Callable[..., None]:
-    """A Python function of the program's buffers."""
+    """A Python function of the PrimFunc's buffers."""
     source = _Source()
     buffers: list[Buffer] = [program.buffer_map[p] for p in program.params]
     names = [source.name(b) for b in buffers]
@@ -193,7 +194,7 @@ def compiled(program: PrimFunc) -> Callable[..., None]:
 def run(
     inputs: Sequence[Tensor], outputs: Sequence[Tensor], arrays: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """What tensors of static shapes are, for arrays that are given."""
+    """The values of tensors of static shapes, for given arrays."""
     program = te.create_prim_func([*inputs, *outputs])
     results = [np.zeros(get_const_tuple(t.shape), _dtype(t.dtype)) for t in outputs]
     compiled(program)(*arrays, *results)
@@ -201,7 +202,7 @@ def run(
 
 
 def evaluate(operator: Callable[..., Any], *arrays: np.ndarray) -> Any:
-    """What an operator on tensors gives for arrays: one, or a list of several."""
+    """The results of an operator on tensors, for arrays: one, or a list of several."""
     inputs = [
         te.placeholder(a.shape, a.dtype.name, f"x{i}") for i, a in enumerate(arrays)
     ]

@@ -1,4 +1,4 @@
-"""Calls of the programs that functions on tensor expressions make."""
+"""``call_te``: calls of PrimFuncs generated from tensor expressions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, te, topi
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import GlobalVar, ShapeExpr
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.tvm import relax, te, topi
 
 
 def tensor(*shape: object, dtype: str = "float32") -> relax.TensorStructInfo:
@@ -145,7 +145,10 @@ def test_constants_and_scalars_may_be_arguments() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda b, x: b.call_te(lambda t: 3, x), "to give a tensor or several, got 3"),
+        (
+            lambda b, x: b.call_te(lambda t: 3, x),
+            "to return a tensor or several, got 3",
+        ),
         (
             lambda b, x: b.call_te(lambda t, o: t, x, object()),
             "not supported type in emit_te",
@@ -210,7 +213,9 @@ def test_a_product_may_be_left_to_a_library() -> None:
     x, y = var("x", 3, 5), var("y", 4, 5)
     builder = relax.BlockBuilder()
     with builder.function("main", [x, y]):
-        product = builder.emit_te(relax_mlir.contrib.cblas.matmul, x, y, transb=True)
+        product = builder.emit_te(
+            relax_mlir.tvm.contrib.cblas.matmul, x, y, transb=True
+        )
         builder.emit_func_output(product)
 
     assert product.struct_info == tensor(3, 4)
@@ -221,7 +226,7 @@ def test_a_product_may_be_left_to_a_library() -> None:
 def test_batches_of_products_may_be_left_to_a_library() -> None:
     x, y = te.placeholder((2, 5, 3)), te.placeholder((2, 5, 4))
 
-    made = relax_mlir.contrib.cblas.batch_matmul(x, y, transa=True, iterative=True)
+    made = relax_mlir.tvm.contrib.cblas.batch_matmul(x, y, transa=True, iterative=True)
 
     assert [int(size) for size in made.shape] == [2, 3, 4]
     script = te.create_prim_func([x, y, made]).script()

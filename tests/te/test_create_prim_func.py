@@ -1,4 +1,4 @@
-"""Tensor expressions: their terms, and the programs that they make."""
+"""Tensor expressions and their lowering to PrimFuncs."""
 
 # Scripts are Python that no type checker knows.
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from relax_mlir import te, topi
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.prim import Range, SizeVar
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import tir as T  # noqa: N812  what scripts call it
-from relax_mlir.te import create_prim_func
+from relax_mlir.tvm import te, topi
+from relax_mlir.tvm.script import tir as T  # noqa: N812  what scripts call it
+from relax_mlir.tvm.te import create_prim_func
 
 
 def test_a_tensor_knows_what_it_is_made_of() -> None:
@@ -293,7 +293,7 @@ def test_an_extern_tensor_is_what_its_statement_computes() -> None:
         ValueError, match="expected `dtype`, for the inputs have no types"
     ):
         te.extern((4,), [], body)
-    with pytest.raises(ValueError, match="to give a statement or a call, got int"):
+    with pytest.raises(ValueError, match="to return a statement or a call, got int"):
         te.extern((4,), [a], lambda ins, outs: 3)
 
 

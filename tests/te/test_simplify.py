@@ -1,4 +1,4 @@
-"""Terms in their plain form, and the functions of scalars that fold."""
+"""Simplification of expressions, and constant folding of scalar functions."""
 
 import itertools
 import random
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from relax_mlir.objects import functions, prim
-from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.simplify import simplify
+from relax_mlir.objects import prim
+from relax_mlir.objects.prim import PrimExpr, Var, intrinsics
+from relax_mlir.objects.prim.simplify import simplify
 
 A, B, C, N = Var("i"), Var("j"), Var("k"), Var("n")
 
@@ -34,10 +34,10 @@ A, B, C, N = Var("i"), Var("j"), Var("k"), Var("n")
         (A + 2 <= B + 1, "i < j"),
         (prim.LE(0, 3 - A), "i <= 3"),
         (prim.Not(A < 3), "3 <= i"),
-        (functions.if_then_else(A < A + 1, B, C), "j"),
-        (functions.max(functions.min(A, 31), 0) % 32, "T.max(T.min(i, 31), 0)"),
-        (functions.truncdiv(functions.truncdiv(A, 4), 2), "T.Div(i, 8)"),
-        (functions.min(A * 2 + 1, 5) - A * 2, "T.min(1, 5 - i * 2)"),
+        (intrinsics.if_then_else(A < A + 1, B, C), "j"),
+        (intrinsics.max(intrinsics.min(A, 31), 0) % 32, "T.max(T.min(i, 31), 0)"),
+        (intrinsics.truncdiv(intrinsics.truncdiv(A, 4), 2), "T.Div(i, 8)"),
+        (intrinsics.min(A * 2 + 1, 5) - A * 2, "T.min(1, 5 - i * 2)"),
     ],
     ids=str,
 )
@@ -78,7 +78,7 @@ def test_the_plain_form_has_the_same_value(seed: int) -> None:
 
 
 def _folded(term: PrimExpr, values: dict[Var, PrimExpr]) -> Any:
-    """The number that a term is, from the folding of constructors alone."""
+    """The constant that an expression folds to in its constructors alone."""
     if isinstance(term, Var):
         return values[term]
     children = [_folded(child, values) for child in term.children()]
@@ -106,7 +106,7 @@ def test_numbers_are_what_the_machine_computes(
 
 
 def test_a_quotient_of_floats_is_a_whole_number() -> None:
-    """Also where the divisor is 1."""
+    """Also if the divisor is 1."""
     x = Var("x", "float32")
 
     assert isinstance(prim.binary(prim.FloorDiv, x, 1.0), prim.FloorDiv)
@@ -115,34 +115,34 @@ def test_a_quotient_of_floats_is_a_whole_number() -> None:
 def test_functions_fold_where_numbers_are_known() -> None:
     x = Var("x", "float32")
 
-    assert functions.floor(A) is A
-    assert functions.floor(2.5) == 2.0
-    assert functions.abs(-3) == 3
-    assert str(functions.abs(A)) == "T.Select(i >= 0, i, 0 - i)"
-    assert not functions.isnan(A)
-    assert str(functions.power(x, 2)) == "T.pow(x, T.float32(2.0))"
+    assert intrinsics.floor(A) is A
+    assert intrinsics.floor(2.5) == 2.0
+    assert intrinsics.abs(-3) == 3
+    assert str(intrinsics.abs(A)) == "T.Select(i >= 0, i, 0 - i)"
+    assert not intrinsics.isnan(A)
+    assert str(intrinsics.power(x, 2)) == "T.pow(x, T.float32(2.0))"
     assert str(-x) == "x * T.float32(-1.0)"
-    assert functions.if_then_else(True, A, B) is A
-    assert str(functions.max(A, 3)) == "T.max(i, 3)"
-    assert int(functions.max(1, 4, 2)) == 4
+    assert intrinsics.if_then_else(True, A, B) is A
+    assert str(intrinsics.max(A, 3)) == "T.max(i, 3)"
+    assert int(intrinsics.max(1, 4, 2)) == 4
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
         (
-            lambda: functions.sin(A),
+            lambda: intrinsics.sin(A),
             TypeError,
             "expected a floating-point number, got int32",
         ),
-        (lambda: functions.power(A, 2), TypeError, "expected a floating-point number"),
+        (lambda: intrinsics.power(A, 2), TypeError, "expected a floating-point number"),
         (
-            lambda: functions.if_then_else(A, 1, 2),
+            lambda: intrinsics.if_then_else(A, 1, 2),
             TypeError,
             "expected a bool condition",
         ),
-        (functions.all, ValueError, "expected at least one condition"),
-        (lambda: functions.sum(A, axis=[B]), ValueError, "expected a reduce axis"),
+        (intrinsics.all, ValueError, "expected at least one condition"),
+        (lambda: intrinsics.sum(A, axis=[B]), ValueError, "expected a reduce axis"),
     ],
 )
 def test_what_is_no_term_is_refused(

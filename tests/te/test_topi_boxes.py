@@ -1,4 +1,4 @@
-"""Operators that choose among boxes, against values worked out by hand."""
+"""Non-maximum suppression and other box operators, against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir import topi
+from relax_mlir.tvm import topi
 from tests.te.programs import evaluate
 
 # Class, score, left, top, right, bottom. The second box covers half of the first one and
@@ -29,7 +29,7 @@ NAMES = np.array([[50, 40, 20, 10, 99]], np.int32)
 
 
 def _suppressed(**options: Any) -> list[np.ndarray]:
-    """What is left of the boxes that have a class."""
+    """The results of non-maximum suppression on the test boxes."""
     data = BOXES[:, [0, 1, 3, 4, 2]]
     made = evaluate(
         lambda x, valid, names: topi.vision.non_max_suppression(
@@ -40,7 +40,7 @@ def _suppressed(**options: Any) -> list[np.ndarray]:
     return made if isinstance(made, list) else [made]
 
 
-def test_likely_boxes_are_moved_to_the_front() -> None:
+def test_get_valid_counts_compacts_boxes_above_the_threshold() -> None:
     count, kept, places = evaluate(
         lambda x: topi.vision.get_valid_counts(x, 0.5), BOXES
     )
@@ -51,7 +51,7 @@ def test_likely_boxes_are_moved_to_the_front() -> None:
     assert (kept[0, 2:] == -1).all()
 
 
-def test_without_a_class_the_score_alone_decides() -> None:
+def test_get_valid_counts_without_a_class_uses_the_score_only() -> None:
     count, _, places = evaluate(
         lambda x: topi.vision.get_valid_counts(x, 0.25, id_index=-1), BOXES
     )
@@ -71,7 +71,7 @@ def test_without_a_class_the_score_alone_decides() -> None:
         ({"iou_threshold": 0.25, "top_k": 3}, [10, 20]),
     ],
 )
-def test_boxes_that_overlap_are_dropped(
+def test_nms_suppresses_overlapping_boxes(
     options: dict[str, Any], names: list[int]
 ) -> None:
     found, count = _suppressed(**options)
@@ -81,7 +81,7 @@ def test_boxes_that_overlap_are_dropped(
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
-def test_dropped_boxes_leave_gaps_that_may_be_closed(is_moved: bool) -> None:
+def test_nms_optionally_compacts_kept_boxes(is_moved: bool) -> None:
     options = {"iou_threshold": 0.25, "return_indices": False}
 
     (kept,) = _suppressed(**options, invalid_to_bottom=is_moved)
@@ -91,7 +91,7 @@ def test_dropped_boxes_leave_gaps_that_may_be_closed(is_moved: bool) -> None:
 
 
 @pytest.mark.slow
-def test_scores_of_boxes_nearby_are_lowered_up_to_a_limit() -> None:
+def test_soft_nms_decays_scores_of_overlapping_boxes() -> None:
     kept, found, count = _suppressed(soft_nms_sigma=0.125, score_threshold=0.3125)
 
     lowered = 0.5 * np.exp(-0.5 / 0.125 * (1 / 3) ** 2)
@@ -102,7 +102,7 @@ def test_scores_of_boxes_nearby_are_lowered_up_to_a_limit() -> None:
 
 
 @pytest.mark.parametrize("clip", [False, True])
-def test_boxes_are_found_from_anchors(clip: bool) -> None:
+def test_multibox_transform_loc_decodes_anchors(clip: bool) -> None:
     anchor = np.array([[[0, 0.25, 0.5, 0.75], [0.5, 0.5, 1, 1]]], np.float32)
     offsets = np.array([[0, 0, 0, 0, 1, -1, np.log(2), 0]], np.float32)
     logits = np.log(np.array([[[1, 3], [3, 1]]], np.float32))
@@ -121,7 +121,7 @@ def test_boxes_are_found_from_anchors(clip: bool) -> None:
     np.testing.assert_allclose(scores, [[[0, 0], [0.75, 0]]], rtol=1e-6)
 
 
-def test_a_part_of_every_line_is_put_in_order() -> None:
+def test_argsort_sorts_the_valid_prefix_of_every_row() -> None:
     data = np.array([[1, 3, 2, 9], [4, 3, 2, 1]], np.float32)
     valid = np.array([3, 2], np.int32)
 
@@ -134,7 +134,7 @@ def test_a_part_of_every_line_is_put_in_order() -> None:
     assert places.tolist() == [[1, 2, 0, 3], [0, 1, 2, 3]]
 
 
-def test_every_class_has_boxes_of_its_own() -> None:
+def test_all_class_nms_selects_boxes_per_class() -> None:
     boxes = BOXES[:, [4, 1, 0], 2:]
     boxes[0, 0] = boxes[0, 0, [2, 1, 0, 3]]
     scores = np.array([[[0.75, 0.5, 0.25], [0.25, 0.75, 0.125]]], np.float32)
@@ -150,7 +150,7 @@ def test_every_class_has_boxes_of_its_own() -> None:
     assert rows.tolist() == [[0, 0, 0], [0, 0, 2], [0, 1, 1], *[[0, 0, 0]] * 3]
 
 
-def test_other_formats_of_classes_are_refused() -> None:
+def test_all_class_nms_rejects_other_output_formats() -> None:
     with pytest.raises(NotImplementedError, match="expected onnx, got tensorflow"):
         evaluate(
             lambda b, s: topi.vision.all_class_non_max_suppression(

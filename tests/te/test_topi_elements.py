@@ -1,4 +1,4 @@
-"""What operators compute element by element, against numpy."""
+"""Elementwise operators, against numpy."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from relax_mlir import te, topi
+from relax_mlir.tvm import te, topi
 from tests.te.programs import evaluate
 
 RNG = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def test_shapes_of_binary_operators_broadcast(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["add", "multiply", "maximum", "greater"])
-def test_a_number_may_stand_on_either_side(name: str) -> None:
+def test_binary_operators_take_a_scalar_on_either_side(name: str) -> None:
     operator = getattr(topi, name)
 
     close(evaluate(lambda x: operator(x, 0.5), A), BINARY[name](A, np.float32(0.5)))
@@ -84,7 +84,7 @@ def test_shifts_move_bits() -> None:
     close(evaluate(topi.bitwise_not, WHOLE), ~WHOLE)
 
 
-def test_truth_values_combine() -> None:
+def test_logical_operators() -> None:
     x, y = A > 0, B > 0
 
     close(evaluate(topi.logical_and, x, y), x & y)
@@ -146,7 +146,7 @@ def test_unary_operators_of_positive_numbers(
     close(evaluate(getattr(topi, name), x), expected(x))
 
 
-def test_numbers_that_are_none() -> None:
+def test_nan_and_infinity_predicates() -> None:
     x = np.array([1, np.nan, np.inf, -np.inf], np.float32)
 
     close(evaluate(topi.isnan, x), np.isnan(x))
@@ -154,7 +154,7 @@ def test_numbers_that_are_none() -> None:
     close(evaluate(topi.isfinite, x), np.isfinite(x))
 
 
-def test_integers_are_widened_by_functions_of_fractions() -> None:
+def test_floating_point_functions_convert_or_reject_integers() -> None:
     close(evaluate(topi.sqrt, SMALL), np.sqrt(SMALL, dtype=np.float32))
     close(evaluate(topi.abs, WHOLE), np.abs(WHOLE))
     with pytest.raises(
@@ -175,7 +175,7 @@ def test_reinterpret_keeps_the_bits() -> None:
     close(evaluate(lambda x: topi.reinterpret(x, "int32"), A), A.view(np.int32))
 
 
-def test_approximations_are_near() -> None:
+def test_fast_math_is_close_to_numpy() -> None:
     x = np.linspace(-5, 5, 41, dtype=np.float32)
 
     # Rational approximations of single precision, and a polynomial of degree five.
@@ -186,7 +186,7 @@ def test_approximations_are_near() -> None:
     np.testing.assert_allclose(evaluate(topi.fast_exp, x), np.exp(x), rtol=1e-5)
 
 
-def test_tensors_of_given_values() -> None:
+def test_full_and_eye() -> None:
     close(evaluate(lambda x: topi.full((2, 3), "int32", 7), A), np.full((2, 3), 7))
     close(evaluate(lambda x: topi.full_like(x, 2), A), np.full_like(A, 2))
     close(evaluate(lambda x: topi.eye(3, 4, 1), A), np.eye(3, 4, 1))
@@ -195,7 +195,7 @@ def test_tensors_of_given_values() -> None:
         topi.full((2,), "int32", math.inf)
 
 
-def test_shapes_that_do_not_broadcast_are_refused() -> None:
+def test_shapes_that_do_not_broadcast_are_rejected() -> None:
     a, b = te.placeholder((3, 4)), te.placeholder((5,))
 
     with pytest.raises(ValueError, match=r"shapes \[3, 4\] and \[5\] do not broadcast"):

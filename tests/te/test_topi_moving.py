@@ -1,4 +1,4 @@
-"""Operators that move, choose and combine elements, against numpy."""
+"""Data movement, indexing and combining operators, against numpy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir import te, topi
 from relax_mlir.dialects import shapes
 from relax_mlir.errors import ArgumentValueError
-from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
+from relax_mlir.tvm import te, topi
 from tests.te.programs import evaluate
 
 RNG = np.random.default_rng(0)
@@ -95,7 +95,7 @@ MOVED = {
 
 
 @pytest.mark.parametrize("case", MOVED)
-def test_elements_move(case: str) -> None:
+def test_data_movement_operators(case: str) -> None:
     operator, expected = MOVED[case]
 
     same(evaluate(operator, C), expected(C))
@@ -117,7 +117,7 @@ def test_channels_that_do_not_fill_a_block_are_padded() -> None:
     same(packed.ravel(), np.array([1, 1, 1, 0], np.float32))
 
 
-def test_take_bounds_its_indices() -> None:
+def test_take_brings_indices_into_range() -> None:
     places = np.array([0, 9, -3], np.int32)
 
     clipped = evaluate(lambda a, i: topi.take(a, i, axis=1, mode="clip"), A, places)
@@ -152,7 +152,7 @@ def test_gather_and_gather_nd() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3])
-def test_adv_index_takes_a_tensor_an_axis_at_most(count: int) -> None:
+def test_adv_index_rejects_more_index_tensors_than_axes(count: int) -> None:
     data, index = te.placeholder((3, 4)), te.placeholder((2,), "int64")
 
     with pytest.raises(ArgumentValueError, match=r"expected 1 to 2 tensors, got"):
@@ -185,7 +185,7 @@ def test_one_hot_and_masks() -> None:
     same(masked, np.where(np.arange(6) < lengths[:, None], A, np.float32(0.5)))
 
 
-def test_reverse_sequence_turns_the_first_elements() -> None:
+def test_reverse_sequence_reverses_the_valid_prefix() -> None:
     lengths = np.array([2, 6, 1], np.int32)
 
     turned = evaluate(lambda a, n: topi.reverse_sequence(a, n, 1, 0), A, lengths)
@@ -209,7 +209,7 @@ def test_matrix_set_diag() -> None:
     same(made, expected)
 
 
-def test_numbers_in_a_row_and_grids() -> None:
+def test_arange_and_meshgrid() -> None:
     same(evaluate(lambda x: topi.arange(1, 10, 3, "int32"), A), np.arange(1, 10, 3))
     same(evaluate(lambda x: topi.arange(1.0, 2.0, 0.25), A), np.arange(1, 2, 0.25))
     same(
@@ -218,7 +218,7 @@ def test_numbers_in_a_row_and_grids() -> None:
     )
 
 
-def test_shape_size_and_places_of_flat_numbers() -> None:
+def test_shape_size_and_unravel_index() -> None:
     numbers = np.array([0, 7, 17], np.int32)
     shape = np.array([3, 6], np.int32)
 
@@ -251,7 +251,7 @@ def test_reductions(name: str, axis: Any, keepdims: bool) -> None:
     close(made, np.asarray(REDUCED[name](C, axis, keepdims=keepdims)))
 
 
-def test_reductions_of_truth_values() -> None:
+def test_boolean_reductions() -> None:
     same(evaluate(lambda x: topi.any(x, 1), A > 0.9), (A > 0.9).any(1))
     same(evaluate(lambda x: topi.all(x, 1), A > -1), (A > -1).all(1))
 
@@ -264,11 +264,11 @@ def test_argmax_takes_the_first_of_equal_elements_or_the_last() -> None:
     same(evaluate(lambda t: topi.argmin(t, None, True), x), np.array([[5]]))
 
 
-def test_collapse_sum_undoes_a_broadcast() -> None:
+def test_collapse_sum_reduces_broadcast_axes() -> None:
     close(evaluate(lambda x: topi.collapse_sum(x, (3, 1)), C), C.sum((0, 2))[:, None])
 
 
-def test_products_of_matrices_and_tensors() -> None:
+def test_matmul_and_tensordot() -> None:
     d = RNG.standard_normal((3, 4, 5)).astype(np.float32)
 
     close(evaluate(lambda a, b: topi.matmul(a, b, False, True), A, A), A @ A.T)
@@ -292,14 +292,14 @@ def test_einsum(letters: str, count: int) -> None:
     )
 
 
-def test_running_sums_and_products() -> None:
+def test_cumsum_and_cumprod() -> None:
     close(evaluate(lambda x: topi.cumsum(x, 1), C), C.cumsum(1))
     close(evaluate(topi.cumsum, C), C.cumsum())
     exclusive = evaluate(lambda x: topi.cumprod(x, 1, exclusive=True), A)
     close(exclusive, np.c_[np.ones(3, np.float32), A.cumprod(1)[:, :-1]])
 
 
-def test_elements_in_order() -> None:
+def test_sort_argsort_and_topk() -> None:
     close(evaluate(lambda x: topi.sort(x, 1), A), np.sort(A, 1))
     same(evaluate(lambda x: topi.argsort(x, axis=0, dtype="int64"), A), A.argsort(0))
     values, places = evaluate(lambda x: topi.topk(x, 2), A)
@@ -310,7 +310,7 @@ def test_elements_in_order() -> None:
 @pytest.mark.parametrize(
     ("reduction", "expected"), [("update", 1), ("add", 2), ("mul", 1), ("max", 1)]
 )
-def test_scatter_elements_takes_negative_places(
+def test_scatter_elements_wraps_negative_indices(
     reduction: str, expected: float
 ) -> None:
     places = np.array([[1], [-1], [0]])
@@ -337,7 +337,7 @@ def test_scatter_nd_writes_whole_rows() -> None:
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_index_put_stretches_indices_and_counts_negative_ones_from_the_end(
+def test_index_put_broadcasts_indices_and_wraps_negative_ones(
     accumulate: bool,
 ) -> None:
     rows, columns = np.array([[0], [-1]]), np.array([1, -2])
@@ -353,31 +353,31 @@ def test_index_put_stretches_indices_and_counts_negative_ones_from_the_end(
     same(made, wanted)
 
 
-def test_values_are_added_one_after_another() -> None:
-    places, ones = np.zeros(5, np.int64), np.ones(5, np.float32)
+def test_index_put_accumulates_duplicates() -> None:
+    zeros, ones = np.zeros(5, np.int64), np.ones(5, np.float32)
 
-    made = evaluate(lambda a, i, v: topi.index_put(a, i, v, True), B, places, ones)
+    actual = evaluate(lambda a, i, v: topi.index_put(a, i, v, True), B, zeros, ones)
 
-    close(made, B + np.array([5, 0, 0, 0, 0, 0], np.float32))
+    close(actual, B + np.array([5, 0, 0, 0, 0, 0], np.float32))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda a: topi.index_put(a, a, a), "expected 2 tensors of indices, got 1"),
-        (lambda a: topi.split(a, 5, 1), "6 elements do not make 5 pieces"),
+        (lambda a: topi.index_put(a, a, a), "expected 2 index tensors, got 1"),
+        (lambda a: topi.split(a, 5, 1), "cannot split 6 elements into 5 sections"),
         (lambda a: topi.squeeze(a, 0), "axis 0 has size 3, expected 1"),
         (lambda a: topi.transpose(a, [0, 0]), "expected each of 2 axes once"),
         (lambda a: topi.sum(a, 2), "axis 2: expected one of 2 dimensions"),
         (lambda a: topi.layout_transform(a, "NC", "NW"), "have different axes"),
-        (lambda a: topi.einsum("ij->k", a), "expected every letter of the result once"),
+        (lambda a: topi.einsum("ij->k", a), "expected output subscripts once each"),
         (
             lambda a: topi.take(a, a, mode="far"),
             "expected mode `fast`, `clip` or `wrap`",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Callable[..., Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(make: Callable[..., Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(te.placeholder((3, 6)))
 

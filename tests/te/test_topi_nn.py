@@ -1,4 +1,4 @@
-"""Operators of neural networks and on images, against numpy."""
+"""Neural network and image operators, against numpy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir import te, topi
+from relax_mlir.tvm import te, topi
 from tests.te.programs import evaluate
 
 nn = topi.nn
@@ -99,7 +99,7 @@ def test_convolutions_of_one_and_three_dimensions() -> None:
 def spread(
     x: np.ndarray, k: np.ndarray, stride: int, pad: int, extra: int
 ) -> np.ndarray:
-    """A transposed convolution of two dimensions: every element adds a window."""
+    """A 2-D transposed convolution: every element adds a window."""
     (n, _, h, w), (_, out, kh, kw) = x.shape, k.shape
     sizes = [
         (size - 1) * stride + window + extra for size, window in ((h, kh), (w, kw))
@@ -155,7 +155,7 @@ def test_pooling(kind: str) -> None:
 
 
 @pytest.mark.parametrize("include", [False, True])
-def test_averages_count_padding_only_if_they_should(include: bool) -> None:
+def test_avg_pool_counts_padding_only_if_asked(include: bool) -> None:
     around = np.pad(X, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=np.nan)
     found = windows(around, (3, 3), (2, 3))[:, :, ::2, ::2]
 
@@ -235,7 +235,7 @@ def test_batch_norm_in_training_moves_its_mean() -> None:
     close(trained[2], 0.8 * v + 0.2 * x.var(0))
 
 
-def test_normalisation_by_neighbours() -> None:
+def test_local_response_normalization() -> None:
     made = evaluate(lambda x: nn.lrn(x, 3, 1, 1e-2, 0.75, 2), X)
 
     padded = np.pad(X, [(0, 0), (1, 1), (0, 0), (0, 0)]) ** 2
@@ -266,7 +266,7 @@ def test_activations() -> None:
     close(evaluate(lambda x, b: nn.bias_add(x, b, -1), A, slopes), A + slopes)
 
 
-def test_products_of_matrices_in_batches() -> None:
+def test_dense_and_batch_matmul() -> None:
     a, b, w, bias = random(2, 3, 4), random(1, 4, 2), random(2, 5), random(2)
 
     close(evaluate(nn.dense, A, w, bias), A @ w.T + bias)
@@ -290,11 +290,11 @@ def test_padding(operator: Callable[..., Any], mode: Any) -> None:
     close(made, np.pad(A, [(1, 2), (2, 1)], mode=mode))
 
 
-def test_dilate_puts_elements_between() -> None:
+def test_dilate() -> None:
     close(evaluate(lambda x: nn.dilate(x, [2, 1], 7.0), A), np.insert(A, [1, 2], 7, 0))
 
 
-def test_channels_and_space() -> None:
+def test_depth_to_space_and_back() -> None:
     x = random(1, 8, 2, 2)
     blocks = x.reshape(1, 2, 2, 2, 2, 2)
     image = blocks.transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 4, 4)
@@ -322,7 +322,7 @@ def test_negative_log_likelihood(reduction: str) -> None:
 
 
 def along(x: np.ndarray, weigh: Callable[[Any], Any], axis: int) -> Any:
-    """Twice as many elements along an axis, from four around each place."""
+    """Upsampling by 2 along an axis, from four neighbours weighted by distance."""
     count = x.shape[axis]
     places = (np.arange(2 * count) + 0.5) / 2 - 0.5
     below = np.floor(places).astype(int)
@@ -342,7 +342,7 @@ def cubic(d: np.ndarray, a: float = -0.75) -> np.ndarray:
 @pytest.mark.parametrize(
     ("method", "weigh"), [("linear", lambda d: (1 - d).clip(0)), ("cubic", cubic)]
 )
-def test_resizing_between_pixels(method: str, weigh: Callable[[Any], Any]) -> None:
+def test_resize_interpolates(method: str, weigh: Callable[[Any], Any]) -> None:
     x = random(1, 1, 3, 2)
 
     made = evaluate(
@@ -353,7 +353,7 @@ def test_resizing_between_pixels(method: str, weigh: Callable[[Any], Any]) -> No
 
 
 @pytest.mark.parametrize("mode", ["asymmetric", "half_pixel"])
-def test_resizing_to_the_nearest_pixel(mode: str) -> None:
+def test_resize_nearest_neighbor(mode: str) -> None:
     made = evaluate(
         lambda t: topi.image.resize2d(
             t,
@@ -377,7 +377,10 @@ def test_resizing_to_the_nearest_pixel(mode: str) -> None:
             lambda x: nn.conv2d(x, te.placeholder((2, 4, 3, 3)), 1, [1], 1),
             "padding: expected",
         ),
-        (lambda x: nn.group_conv2d_nchw(x, x, 1, 1, 1, 3), "do not make 3 groups"),
+        (
+            lambda x: nn.group_conv2d_nchw(x, x, 1, 1, 1, 3),
+            "not divisible into 3 groups",
+        ),
         (lambda x: nn.group_conv2d_nchw(x, x, 1, 1, 1, 0), "1 group or more, got 0"),
         (lambda x: nn.pool2d(x, [2], [2], [1], [0], "max"), "expected 2 sizes"),
         (lambda x: nn.adaptive_pool(x, [1, 1], "mean"), "expected `avg` or `max`"),
@@ -392,6 +395,6 @@ def test_resizing_to_the_nearest_pixel(mode: str) -> None:
         (lambda x: nn.pad(x, [1]), "pad_before: expected 4 numbers"),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Callable[..., Any], message: str) -> None:
+def test_invalid_arguments_are_rejected(make: Callable[..., Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(te.placeholder((1, 4, 4, 4), name="x"))

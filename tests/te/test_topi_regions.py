@@ -1,4 +1,4 @@
-"""Regions of pictures, and other tensors that programs of operators compute."""
+"""RoI pooling and other operators computed by extern PrimFuncs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from relax_mlir import reference, te, topi
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.compiler import reference
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.dialects.relax.regions import VisionRoiAlignOp, VisionRoiPoolOp
-from relax_mlir.te import Tensor
+from relax_mlir.dialects.relax.roi import VisionRoiAlignOp, VisionRoiPoolOp
 from relax_mlir.testing import assert_same_numbers, case_module
+from relax_mlir.tvm import te, topi
+from relax_mlir.tvm.te import Tensor
 from tests.te.programs import evaluate
 
 _EVERY_CASE = [
@@ -26,7 +27,7 @@ _EVERY_CASE = [
 
 
 @pytest.mark.parametrize(("op", "function", "case"), _EVERY_CASE)
-def test_regions_are_those_of_the_operator(
+def test_roi_pooling_matches_the_relax_operator(
     op: type[RelaxOperation], function: Callable[..., Tensor], case: Case
 ) -> None:
     inputs = case.random_inputs(seed=0)
@@ -38,7 +39,7 @@ def test_regions_are_those_of_the_operator(
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_sizes_may_be_terms(dtype: str) -> None:
+def test_sizes_may_be_symbolic_expressions(dtype: str) -> None:
     n, r = te.var("n", dtype), te.var("r", dtype)
     data = te.placeholder((n, 3, n * 2, 7), name="data")
     rois = te.placeholder((r, 5), name="rois")
@@ -51,7 +52,7 @@ def test_sizes_may_be_terms(dtype: str) -> None:
     assert "var_data, (n, 3, n * " in script
 
 
-def test_a_layout_that_pooling_does_not_take_is_refused() -> None:
+def test_unsupported_layouts_are_rejected() -> None:
     data, rois = te.placeholder((1, 4, 4, 2)), te.placeholder((3, 5))
 
     with pytest.raises(ValueError, match=r"bad layout: expected NCHW, got `NHWC`"):
@@ -63,7 +64,7 @@ def _doubled() -> te.Tensor:
     return te.compute((3,), lambda i: x[i] + x[i], "doubled")
 
 
-def test_tensors_may_be_what_a_program_computes() -> None:
+def test_extern_primfunc_results_are_tensors() -> None:
     doubled = _doubled()
     program = te.create_prim_func([*doubled.op.input_tensors, doubled])
 
@@ -75,7 +76,7 @@ def test_tensors_may_be_what_a_program_computes() -> None:
     assert found.tolist() == [-2, -4, -6]
 
 
-def test_inputs_have_to_fit_the_parameters_of_a_program() -> None:
+def test_extern_primfunc_checks_its_inputs() -> None:
     doubled = _doubled()
     program = te.create_prim_func([*doubled.op.input_tensors, doubled])
     wrong, right = te.placeholder((3,), "int8"), te.placeholder((3,), "float32")
@@ -84,5 +85,5 @@ def test_inputs_have_to_fit_the_parameters_of_a_program() -> None:
         ValueError, match=r"input 0: expected rank 1 of float32, got rank 1 of int8"
     ):
         te.extern_primfunc([wrong], program)
-    with pytest.raises(ValueError, match=r"results behind 2 inputs, got 2 buffers"):
+    with pytest.raises(ValueError, match=r"results after 2 inputs, got 2 buffers"):
         te.extern_primfunc([right, right], program)

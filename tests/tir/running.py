@@ -1,4 +1,4 @@
-"""Tensor programs compiled and run, for tests."""
+"""Compilation and execution of PrimFuncs, for tests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 import relax_mlir
-from relax_mlir import relax
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax import BlockBuilder
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import BlockBuilder
 
 __all__ = ["module_of", "run"]
 
 
 def module_of(program: PrimFunc) -> Any:
-    """A module whose ``main`` calls a program: its last buffer is the result."""
+    """A module whose ``main`` calls a PrimFunc; its last buffer is the result."""
     buffers = [program.buffer_map[p] for p in program.params]
     *inputs, output = (TensorStructInfo(b.shape, b.dtype) for b in buffers)
     builder = BlockBuilder()
@@ -32,7 +32,7 @@ def module_of(program: PrimFunc) -> Any:
 
 
 def run(program: PrimFunc, *inputs: np.ndarray, threads: int = 1) -> np.ndarray:
-    """What the compiled program writes to its last buffer."""
+    """The last buffer after the compiled PrimFunc ran."""
     compiled = relax_mlir.compile(module_of(program), threads=threads)
     outputs: Sequence[np.ndarray] = compiled(*inputs)
     return outputs[0] if isinstance(outputs, (tuple, list)) else outputs

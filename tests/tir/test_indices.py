@@ -1,4 +1,4 @@
-"""Integers of scripts as indices: casts are dropped where they leave every index as it is."""
+"""Script integers as indices: casts are dropped where they preserve every index."""
 
 # Scripts are Python that no type checker knows.
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false
@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  what scripts call it
-from relax_mlir.tir import Schedule
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  what scripts call it
+from relax_mlir.tvm.tir import Schedule
 
 
 def _gathered(index: str, dtype: str) -> PrimFunc:

@@ -1,18 +1,18 @@
-"""Tensor programs as Python objects: views of MLIR, and programs made of statements."""
+"""PrimFuncs as Python objects: views of MLIR, and PrimFuncs built of statements."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
 import pytest
 
-from relax_mlir import tir
-from relax_mlir.objects.stmt_functor import renew_defs
-from relax_mlir.objects.structure import (
+from relax_mlir.objects.compare.structural_equal import (
     assert_structural_equal,
     structural_equal,
     structural_hash,
 )
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import BufferRegion, Range, decl_buffer, stmt_functor
+from relax_mlir.objects.stmt.functor import renew_defs
+from relax_mlir.tvm import tir
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.tir import BufferRegion, Range, decl_buffer, stmt_functor
 
 
 @T.prim_func
@@ -46,7 +46,7 @@ def test_a_view_has_parameters_and_statements() -> None:
 
 
 def test_what_a_block_touches_is_derived() -> None:
-    """Loops inside widen a point to a box; a reduction does not read its own sum."""
+    """Inner loops widen a point to a box; a reduction does not read its accumulator."""
     A, C = (tiled.buffer_map[p] for p in tiled.params)
     block = tiled.body.block.body.body.body.block
     vi, vj = (a.var for a in block.iter_vars)

@@ -1,4 +1,4 @@
-"""Scalar terms that fold, terms that are refused, and where two programs first differ."""
+"""Scalar expressions that fold or are rejected, and the first difference of two PrimFuncs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tvm_ffi.access_path import AccessPath
 
-from relax_mlir import tir
 from relax_mlir.errors import RelaxError
-from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.pointers import PointerType
-from relax_mlir.objects.structure import first_mismatch, structural_equal
-from relax_mlir.script import tir as T  # noqa: N812  what scripts call it
+from relax_mlir.objects.compare.structural_equal import first_mismatch, structural_equal
+from relax_mlir.objects.prim.pointers import PointerType
+from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.tvm import tir
 from relax_mlir.tvm.ir import Op
+from relax_mlir.tvm.script import tir as T  # noqa: N812  what scripts call it
 
 ROOT = AccessPath.root()
 i, j = tir.Var("i", "int32"), tir.Var("j", "int32")

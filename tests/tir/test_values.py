@@ -1,4 +1,4 @@
-"""Scripted tensor programs compute what numpy does, from a script to machine code."""
+"""Scripted PrimFuncs compute what numpy computes, from a script to machine code."""
 
 # ruff: noqa: N803, N806  scripts name buffers in capitals
 
@@ -7,8 +7,8 @@ import pytest
 
 from relax_mlir import tvm
 from relax_mlir.errors import PassError
-from relax_mlir.script import from_source
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tvm.script import from_source
+from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from tests.tir.running import run
 
 
@@ -36,7 +36,7 @@ def test_a_contraction_with_a_start_value() -> None:
 
 
 def test_tiles_with_a_predicate_and_threads() -> None:
-    """4 and 5 do not divide 15 and 18: the predicate leaves the rest out."""
+    """4 and 5 do not divide 15 and 18: the predicate excludes the rest."""
 
     @T.prim_func
     def program(
@@ -330,7 +330,7 @@ def test_loops_with_steps() -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("T.Broadcast(T.float32(0), 2 * T.vscale())", "known length"),
+        ("T.Broadcast(T.float32(0), 2 * T.vscale())", "fixed length"),
         (
             "A.vload([T.Ramp(0, 1, 4)], predicate=T.Broadcast(A[0] < 1.0, 4))",
             "all lanes",
@@ -350,7 +350,7 @@ def test_vectors_that_no_cpu_code_is_made_of(value: str, problem: str) -> None:
 
 
 def test_quotients_and_remainders_of_indices_below_zero() -> None:
-    """A loop, an axis and a name may run below zero; a remainder has the divisor's sign."""
+    """Loop variables, iter vars and bindings may be negative; a remainder has the divisor's sign."""
 
     @T.prim_func
     def program(A: T.Buffer((4, 7), "int32")):

@@ -1,9 +1,9 @@
 """Small graphs for the tests of passes."""
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Call, Expr, Op, Tuple, Var
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
 
 __all__ = ["op", "program", "tensor"]
 
@@ -14,12 +14,12 @@ def op(name: str, *args: object, **attrs: object) -> Call:
 
 
 def tensor(*shape: object, dtype: str = "float32") -> TensorStructInfo:
-    """What is known of a tensor."""
+    """The struct info of a tensor."""
     return TensorStructInfo(shape, dtype)
 
 
 def program(params: list[Var], *values: Expr, **attrs: object) -> IRModule:
-    """A module with one function, whose dataflow block gives ``values``."""
+    """A module with one function, whose dataflow block outputs ``values``."""
     builder = BlockBuilder()
     with builder.function("main", params, attrs=attrs):
         with builder.dataflow():

@@ -1,25 +1,25 @@
-"""Parts of a graph that functions of the user compile."""
+"""Partitioning of graphs for external compilers of the user."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from relax_mlir import compiler
+from relax_mlir.compiler import driver
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.nn import ExternModule
 from relax_mlir.objects.expr import Constant, Var, const
 from relax_mlir.objects.function import Function
-from relax_mlir.relax import transform
-from relax_mlir.relax.backend import (
+from relax_mlir.runtime.registry import register_func
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.backend import (
     get_pattern,
     get_patterns_with_prefix,
     pattern_registry,
     register_patterns,
 )
-from relax_mlir.relax.dpl import is_op, wildcard
-from relax_mlir.runtime.registry import register_func
+from relax_mlir.tvm.relax.dpl import is_op, wildcard
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -30,7 +30,7 @@ def _no_patterns_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def external_name() -> str:
-    """The name of a compiler that no other test registers."""
+    """The name of an external compiler that no other test registers."""
     return f"test_codegen{next(_NUMBERS)}"
 
 
@@ -38,7 +38,7 @@ _NUMBERS = itertools.count()
 
 
 def _annotated(name: str) -> IRModule:
-    """exp(x) + 2 with the sum left to another compiler."""
+    """exp(x) + 2 with the addition left to an external compiler."""
     x = Var("x", tensor(2))
     module = program([x], op("add", op("exp", x), const(np.float32(2))))
     pattern = (f"{name}.add", is_op("relax.add")(wildcard(), wildcard()))
@@ -65,7 +65,7 @@ def test_only_patterns_can_be_registered() -> None:
     assert get_patterns_with_prefix("") == []
 
 
-def test_what_a_compiler_makes_is_called(external_name: str) -> None:
+def test_compiled_functions_are_called(external_name: str) -> None:
     told: dict[str, object] = {}
 
     def compile_sums(
@@ -87,7 +87,7 @@ def test_what_a_compiler_makes_is_called(external_name: str) -> None:
     assert [var.name_hint for var in made.get_global_vars()] == ["main"]
     calls = [b.value.op.name for b in made["main"].body.blocks[0].bindings]
     assert "relax.call_dps_packed" in calls
-    (result,) = compiler.run(made, np.zeros(2, np.float32))
+    (result,) = driver.run(made, np.zeros(2, np.float32))
     np.testing.assert_array_equal(result, [3, 3])
 
 
@@ -104,7 +104,7 @@ def test_a_compiler_must_compile_all(external_name: str) -> None:
         transform.RunCodegen()(_annotated(external_name))
 
 
-def test_a_module_lists_what_compilers_made(external_name: str) -> None:
+def test_a_module_lists_external_modules(external_name: str) -> None:
     register_func(f"relax.ext.{external_name}", lambda functions, *_: [print])
     annotated = _annotated(external_name)
     (symbol,) = (

@@ -1,23 +1,23 @@
-"""What of a function can be captured in a CUDA graph."""
+"""Regions of functions that CUDA graphs can capture."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 import relax_mlir
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import Var
-from relax_mlir.pass_context import PassContext
-from relax_mlir.relax import transform
-from relax_mlir.script import from_source
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.script import from_source
 from tests.transforms.graphs import op, program, tensor
 
 _NAMES = ("cuda_graph_alloc", "main_cuda_graph_capture")
 
 
 def _rewritten(*bodies: str, params: str = "", attrs: str = "") -> IRModule:
-    """Functions that give nothing, rewritten; each ``s`` is memory, each ``a`` in it."""
+    """Functions without results, rewritten; each ``s`` is a storage, each ``a`` a tensor in it."""
     lines = ["@I.ir_module(check_well_formed=False)", "class Module:"]
     for name, body in zip(("main", "other"), bodies, strict=False):
         lines += ["    @R.function(pure=False)", f"    def {name}({params}):"]
@@ -70,7 +70,7 @@ def test_functions_share_the_largest_memory_of_each_kind() -> None:
     ]
 
 
-def test_what_is_captured_starts_anew_around_a_choice() -> None:
+def test_capture_restarts_around_an_if() -> None:
     choice = """
 if c:
     y = R.call_packed("g", ga0, sinfo_args=R.Object)
@@ -87,7 +87,7 @@ else:
     assert [_calls(module, n.name_hint) for n in captured] == [1, 1, 1, 1]
 
 
-def test_memory_of_unknown_size_is_not_fixed() -> None:
+def test_memory_of_dynamic_size_is_not_captured() -> None:
     body = """
 s = R.memory.alloc_storage(R.shape([n]), 0, "global", "int8")
 a = R.memory.alloc_tensor(s, 0, R.shape([n]), "int8")
@@ -112,7 +112,7 @@ def test_weights_of_symbolic_sizes_pass_their_sizes() -> None:
     assert "R.shape([m])" in module["main"].script()
 
 
-def test_what_could_be_captured_is_called_on_a_cpu() -> None:
+def test_capturable_regions_run_on_a_cpu() -> None:
     x = Var("x", tensor(2, 3))
     module = transform.LegalizeOps()(program([x], op("exp", op("exp", op("exp", x)))))
     for lower in (
@@ -126,9 +126,9 @@ def test_what_could_be_captured_is_called_on_a_cpu() -> None:
         rewritten = transform.RewriteCUDAGraph()(module)
     array = np.linspace(-1, 0, 6, dtype=np.float32).reshape(2, 3)
 
-    host = relax.VirtualMachine(relax.build(rewritten, "llvm"), relax_mlir.cpu())
+    host = relax.VirtualMachine(relax.build(rewritten, "llvm"), relax_mlir.tvm.cpu())
 
     assert "main_cuda_graph_capture" in rewritten
-    result = host["main"](relax_mlir.nd.array(array)).numpy()
+    result = host["main"](relax_mlir.tvm.nd.array(array)).numpy()
     expected = np.exp(np.exp(np.exp(array)))
-    np.testing.assert_allclose(result, expected, rtol=1e-5)  # f32, errors of exp thrice
+    np.testing.assert_allclose(result, expected, rtol=1e-5)  # f32, errors of three exp

@@ -1,16 +1,16 @@
-"""Passes ask one definition of effects, and one call graph."""
+"""Passes use one definition of effects, and one call graph."""
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.call_graph import CallGraph
-from relax_mlir.module import IRModule
-from relax_mlir.relax import transform
-from relax_mlir.relax.analysis import detect_recursion
-from relax_mlir.relax.analysis.call_map import collect_call_map
-from relax_mlir.script import from_source
+from relax_mlir import tvm
+from relax_mlir.analysis.call_graph import CallGraph
+from relax_mlir.ir.module import IRModule
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.analysis import detect_recursion
+from relax_mlir.tvm.relax.analysis.call_map import collect_call_map
+from relax_mlir.tvm.script import from_source
 
 _X = np.arange(4, dtype=np.float32)
 
@@ -156,7 +156,7 @@ class Module:
 )
 
 
-def test_what_a_program_calls_is_kept() -> None:
+def test_callees_of_programs_are_kept() -> None:
     kept = transform.DeadCodeElimination()(_Subroutines)
 
     names = {var.name_hint for var in kept.get_global_vars()}
@@ -200,7 +200,7 @@ class Module:
 )
 
 
-def test_unread_memory_goes_and_what_is_seen_stays() -> None:
+def test_unused_memory_is_removed_and_visible_memory_stays() -> None:
     script = transform.DeadCodeElimination()(_UnreadEffects).script()
 
     assert "alloc_tensor" not in script

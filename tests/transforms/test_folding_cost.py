@@ -1,4 +1,4 @@
-"""Constant folding stays within its budget of memory and time: what exceeds it runs later."""
+"""Constant folding stays within its budget of memory and time."""
 
 import time
 import tracemalloc
@@ -11,19 +11,19 @@ from onnx import numpy_helper, parser
 
 import relax_mlir
 from relax_mlir import IRModule, import_onnx, opt
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.passes.relax.fold_constants import known_array
+from relax_mlir.passes.relax.fold_constants import constant_value
 from relax_mlir.passes.relax.folding_cost import cost_of_reference
-from relax_mlir.rewriting import walk
+from relax_mlir.rewrite.patterns import walk
 from relax_mlir.testing import case_module, flat_inputs
 
-_SLACK_BYTES = 1 << 16  # of interpreter objects, which no estimate counts
+_SLACK_BYTES = 1 << 16  # of interpreter objects, which estimates do not count
 
 
 def pooled(kind: str, size: int, kernel: int) -> onnx.ModelProto:
-    """``x`` plus the maximum of what a pooling of a constant gives."""
+    """``x`` plus the maximum of a pooling of a constant."""
     pad = kernel - 1
     model = parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -44,8 +44,8 @@ def names(module: IRModule) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
-def test_large_windows_stay(kind: str) -> None:
-    """Its numpy definition would stack 57 GiB: a result of 359,000 elements, 160,000 taps."""
+def test_large_windows_are_not_folded(kind: str) -> None:
+    """Its numpy reference would need 57 GiB: a result of 359,000 elements, 160,000 taps."""
     module = import_onnx(pooled(kind, 200, 400).SerializeToString())
 
     began = time.perf_counter()
@@ -64,7 +64,7 @@ def test_small_windows_are_folded() -> None:
 
 
 @pytest.mark.slow
-def test_what_stays_is_computed_at_run_time() -> None:
+def test_unfolded_operations_run_at_run_time() -> None:
     module = import_onnx(pooled("MaxPool", 6, 5).SerializeToString())
     x = np.ones(1, np.float32)
     (expected,) = relax_mlir.compile(module, cache=False)(x)
@@ -76,7 +76,7 @@ def test_what_stays_is_computed_at_run_time() -> None:
 
 
 def test_time_is_a_budget_of_the_whole_run() -> None:
-    """Each of four products takes some milliseconds; their sum counts."""
+    """Each of four matmuls takes some milliseconds; their sum counts."""
     products = "\n".join(
         f"""%p{n} = "relax.matmul"(%c, %c) {{out_dtype}} :
         (tensor<192x192xf32>, tensor<192x192xf32>) -> tensor<192x192xf32>
@@ -154,8 +154,8 @@ def test_estimates_are_no_less_than_what_references_allocate(
         assert peak <= cost.size_bytes + _SLACK_BYTES, case
 
 
-def test_what_is_linear_in_the_constants_is_free() -> None:
-    """A transpose of weights stays folded, whatever the budget."""
+def test_linear_work_is_free() -> None:
+    """A transpose of weights is folded, whatever the budget."""
     module = IRModule.parse(
         """func.func @main() -> tensor<512x600xf32> {
           %c = "relax.constant"() {value = dense<1.0> : tensor<600x512xf32>} : ()
@@ -171,12 +171,12 @@ def test_what_is_linear_in_the_constants_is_free() -> None:
     assert "relax.permute_dims" not in names(folded)
 
 
-def test_look_ups_have_the_budget_too() -> None:
-    """What a pass asks for is not evaluated either."""
+def test_known_array_has_a_budget() -> None:
+    """`constant_value` has a budget, too."""
     module = import_onnx(pooled("MaxPool", 200, 400).SerializeToString())
     pools = [o for o in walk(module.mlir.operation) if "pool" in o.operation.name]
 
     with module.context, ir.Location.unknown():
-        found = known_array(module, pools[0].operation.results[0])
+        found = constant_value(module, pools[0].operation.results[0])
 
     assert found is None

@@ -1,13 +1,13 @@
-"""What ``FuseTIR`` makes one program of, and what that computes."""
+"""Fused programs of ``FuseTIR``, and their values."""
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.module import IRModule
-from relax_mlir.relax import transform
-from relax_mlir.script import from_source
+from relax_mlir import tvm
+from relax_mlir.ir.module import IRModule
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.script import from_source
 
 _OPEN_SIZES = from_source(
     """
@@ -132,7 +132,7 @@ def _fused(module: IRModule) -> IRModule:
 
 
 @pytest.mark.slow
-def test_programs_of_open_sizes_called_with_known_ones() -> None:
+def test_symbolic_programs_called_with_static_sizes() -> None:
     x = np.random.default_rng(0).random((3, 5), np.float32)
     i, j = np.arange(3)[:, None], np.arange(5)[None]
 
@@ -143,7 +143,7 @@ def test_programs_of_open_sizes_called_with_known_ones() -> None:
 
 
 @pytest.mark.slow
-def test_tuples_in_tuples() -> None:
+def test_nested_tuples() -> None:
     x, y, z = np.random.default_rng(0).random((3, 4), np.float32)
 
     found = _run(_fused(_NESTED_TUPLES), x, y, z)
@@ -152,9 +152,9 @@ def test_tuples_in_tuples() -> None:
 
 
 @pytest.mark.slow
-def test_scalars_that_programs_are_passed() -> None:
+def test_scalar_arguments_of_programs() -> None:
     x = np.arange(4, dtype=np.float32)
-    size = tvm.runtime.ShapeTuple([3])
+    size = tvm.runtime.ShapeTuple((3,))
 
     fused = _fused(_SCALARS)
 

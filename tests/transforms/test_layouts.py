@@ -1,15 +1,16 @@
-"""Layouts of convolutions and of what follows them, on scripts."""
+"""Layout conversion of convolutions and their consumers, on scripts."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from relax_mlir import compiler, relax
+from relax_mlir.compiler import driver
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import Call, Expr, Var
-from relax_mlir.relax.transform import ConvertLayout
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.transform import ConvertLayout
 from tests.transforms.graphs import op, program, tensor
 
 _NHWC = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
@@ -43,12 +44,12 @@ def _check_same_numbers(module: IRModule, changed: IRModule) -> None:
     rng = np.random.default_rng(0)
     shapes = ((2, 3, 7, 5), (4, 3, 3, 3))
     arrays = [rng.normal(size=s).astype(np.float32) for s in shapes]
-    expected, actual = compiler.run(module, *arrays), compiler.run(changed, *arrays)
+    expected, actual = driver.run(module, *arrays), driver.run(changed, *arrays)
     for a, b in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)  # other order of sums
 
 
-def test_transposes_stand_around_the_convolution_and_what_follows() -> None:
+def test_transposes_surround_the_convolution_and_its_consumers() -> None:
     module = _after_conv(("nn.relu", {}), ("tanh", {}))
 
     changed = ConvertLayout(_NHWC)(module)
@@ -123,12 +124,12 @@ def test_the_other_operand_is_transposed(
     names = _names(ConvertLayout(_NHWC)(program([x, w, b], summed)))
 
     before = names[names.index("nn.conv2d") + 1 : names.index("add")]
-    # A tensor of fewer axes leads: the result goes back to the layout that it has.
+    # A first operand of lower rank: the result goes back to the old layout.
     assert before == ["permute_dims"] * (transposed is not False)
     assert names[-1] == ("add" if transposed is None else "permute_dims")
 
 
-def test_what_has_no_rule_gets_the_old_layout() -> None:
+def test_operators_without_a_rule_get_the_old_layout() -> None:
     module = _after_conv(("nn.relu", {}), ("cumsum", {"axis": 1}))
 
     names = _names(ConvertLayout(_NHWC)(module))
@@ -136,7 +137,7 @@ def test_what_has_no_rule_gets_the_old_layout() -> None:
     assert names[-2:] == ["permute_dims", "cumsum"]
 
 
-def test_a_function_can_say_which_layout_a_call_gets() -> None:
+def test_a_callback_can_choose_layouts() -> None:
     module = _after_conv(("nn.relu", {}))
     asked: list[str] = []
 
@@ -150,7 +151,7 @@ def test_a_function_can_say_which_layout_a_call_gets() -> None:
     assert _names(changed).count("permute_dims") == 3
 
 
-def test_axes_in_blocks_are_refused_where_they_would_fit() -> None:
+def test_blocked_layouts_are_refused() -> None:
     x, w = Var("x", tensor(1, 4, 5, 5)), Var("w", tensor(4, 4, 3, 3))
     module = program([x, w], relax.op.nn.conv2d(x, w))
     packed = {"relax.nn.conv2d": ["NCHW4c", "OIHW4o"]}

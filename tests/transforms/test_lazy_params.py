@@ -1,19 +1,19 @@
-"""Weights that are fetched one by one when a function transforms them."""
+"""Weights fetched one by one by a function that transforms them."""
 
 import numpy as np
 
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Tuple, Var, const
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     ShapeStructInfo,
     TupleStructInfo,
 )
-from relax_mlir.relax import transform
-from relax_mlir.relax.block_builder import BlockBuilder
-from relax_mlir.relax.op import vm as vm_ops
-from relax_mlir.relax.vm import VirtualMachine, build
 from relax_mlir.runtime import registry
 from relax_mlir.runtime.ndarray import array, cpu
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.op import vm as vm_ops
+from relax_mlir.tvm.relax.vm import VirtualMachine, build
 from tests.transforms.graphs import op, tensor
 
 
@@ -47,7 +47,7 @@ def test_each_weight_is_fetched_once_and_each_result_is_stored() -> None:
     np.testing.assert_array_equal(stored[1], np.full((2, 3), 8, np.float32))
 
 
-def test_elements_of_a_tuple_are_given_up_and_sizes_stay_parameters() -> None:
+def test_tuple_elements_are_released_and_sizes_stay_parameters() -> None:
     info = TupleStructInfo([tensor(4), ShapeStructInfo(["n"])])
     params = Var("params", info)
     loader = Var("loader", ObjectStructInfo())

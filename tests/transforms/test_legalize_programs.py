@@ -1,17 +1,18 @@
-"""The programs that legalization makes of operators, as scripts spell them."""
+"""Tensor programs of legalized operators, in script syntax."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import compile, script
+from relax_mlir import compile
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.expr import Call, Constant, Expr, Tuple, Var, const
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax import transform
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.tvm import script
+from relax_mlir.tvm.relax import transform
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -24,7 +25,7 @@ def _bindings(module: IRModule) -> list[Expr]:
     return [binding.value for block in blocks for binding in block.bindings]
 
 
-def test_a_number_stands_in_the_program() -> None:
+def test_a_scalar_is_inlined_into_the_program() -> None:
     x = Var("x", tensor(2, 3))
 
     legal = transform.LegalizeOps()(program([x], op("subtract", const(2.0), x)))
@@ -52,7 +53,7 @@ class Module:
     assert_structural_equal(legal, expected)
 
 
-def test_a_mean_is_a_sum_then_a_division() -> None:
+def test_a_mean_is_a_reduction_and_a_division() -> None:
     x = Var("x", tensor(2, prim.Var("n", "int64")))
     mean = op("mean", x, axis=[1], keepdims=False)
 
@@ -92,7 +93,7 @@ def mean(x_handle: T.handle, out: T.Buffer((T.int64(2),), "float32")):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_programs_are_called_as_what_makes_them(value: Call, name: str) -> None:
+def test_programs_are_named_after_their_operators(value: Call, name: str) -> None:
     (x,) = value.args
 
     legal = transform.LegalizeOps()(program([x], value))  # pyright: ignore[reportArgumentType]
@@ -103,7 +104,7 @@ def test_programs_are_called_as_what_makes_them(value: Call, name: str) -> None:
     assert call.op.name == "relax.call_tir"  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_equal_programs_are_one_and_others_are_numbered() -> None:
+def test_equal_programs_are_shared_and_others_are_numbered() -> None:
     x, y = Var("x", tensor(2, 3)), Var("y", tensor(3))
     twice = op("add", op("add", op("add", x, x), x), y)
 
@@ -112,7 +113,7 @@ def test_equal_programs_are_one_and_others_are_numbered() -> None:
     assert _names(legal) == ["add", "add1", "main"]
 
 
-def test_a_size_that_no_tensor_tells_is_passed_beside_them() -> None:
+def test_a_size_that_no_tensor_determines_is_passed() -> None:
     n = prim.Var("n", "int64")
     x = Var("x", tensor(n))
     made = op("arange", 0, n * 2, 1, dtype="int64")
@@ -136,7 +137,7 @@ def test_known_numbers_in_a_row_are_a_constant() -> None:
     assert _names(legal) == ["main"]
 
 
-def test_a_tuple_that_is_a_parameter_is_taken_apart() -> None:
+def test_a_tuple_parameter_is_flattened() -> None:
     pair = Tuple([Var("a", tensor(2, 1)), Var("b", tensor(2, 3))])
     x = Var("x", pair.struct_info)
 
@@ -149,7 +150,7 @@ def test_a_tuple_that_is_a_parameter_is_taken_apart() -> None:
     assert legal["main"].ret_struct_info == tensor(2, 4)
 
 
-def test_what_a_rule_makes_is_legalized_too() -> None:
+def test_results_of_rules_are_legalized() -> None:
     def doubled(builder: BlockBuilder, call: Call) -> Expr:
         half = builder.emit(op("exp", call.args[0]))
         return op("add", half, half)
@@ -170,7 +171,7 @@ def test_an_operator_without_topi_has_the_program_of_the_compiler() -> None:
     assert _names(legal) == ["main", "tir_reciprocal"]
 
 
-def test_what_has_no_known_shape_stays() -> None:
+def test_operators_of_unknown_shape_stay() -> None:
     x = Var("x", TensorStructInfo(dtype="float32", ndim=2))
 
     legal = transform.LegalizeOps()(program([x], op("exp", x)))
@@ -178,7 +179,7 @@ def test_what_has_no_known_shape_stays() -> None:
     assert _names(legal) == ["main"]
 
 
-def test_a_product_reads_broadcast_batches_at_0() -> None:
+def test_a_matmul_reads_broadcast_batches_at_0() -> None:
     x, y = Var("x", tensor(2, 1, 4, 5)), Var("y", tensor(3, 5, 7))
     module = program([x, y], op("matmul", x, y, out_dtype=None))
 
@@ -187,7 +188,7 @@ def test_a_product_reads_broadcast_batches_at_0() -> None:
     assert "x[v_i0, 0, v_i2, v_k] * y[v_i1, v_k, v_i3]" in legal.script()
 
 
-def test_attention_needs_a_mask_that_is_known() -> None:
+def test_attention_needs_a_known_mask() -> None:
     q = Var("q", tensor(1, 2, 1, 4))
     attended = op(
         *("nn.attention", q, q, q),
@@ -213,7 +214,7 @@ def test_a_result_of_two_tensors_stays_a_tuple() -> None:
     assert len(legal["split"].params) == 3
 
 
-def test_the_last_of_several_pieces_may_be_smaller() -> None:
+def test_the_last_split_may_be_smaller() -> None:
     x = Var("x", tensor(5))
     parts = op("split", x, indices_or_sections=2, axis=0)
 
@@ -225,7 +226,7 @@ def test_the_last_of_several_pieces_may_be_smaller() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 5, 12])
-def test_pieces_of_an_open_size_end_where_it_ends(count: int) -> None:
+def test_splits_of_a_symbolic_size_end_with_it(count: int) -> None:
     x = Var("x", TensorStructInfo((prim.Var("n", "int64"),), "float32"))
     split = program([x], op("split", x, indices_or_sections=(4, 9), axis=0))
     array = np.arange(count, dtype=np.float32)
@@ -236,7 +237,7 @@ def test_pieces_of_an_open_size_end_where_it_ends(count: int) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_program_gets_the_size_of_a_part_not_of_the_whole() -> None:
+def test_a_program_gets_the_size_of_a_split() -> None:
     module = IRModule.parse("""
 func.func @main(%x: tensor<2x?xf32, #relax.shape<["2", "min(n, 1)"]>>,
                 %y: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<2xf32> {
@@ -252,7 +253,7 @@ func.func @main(%x: tensor<2x?xf32, #relax.shape<["2", "min(n, 1)"]>>,
     assert actual.tolist() == [3, 4]
 
 
-def test_constants_that_are_no_numbers_stay_arguments() -> None:
+def test_constants_that_are_no_scalars_stay_arguments() -> None:
     x = Var("x", tensor(2))
     row = const(np.array([1.0, 2.0], np.float32))
 
@@ -277,7 +278,7 @@ def test_scattering_is_loops_in_one_block() -> None:
     assert "for fused in T.parallel(T.int64(3)):" in text
 
 
-def test_elements_of_a_tuple_that_is_written_out_are_named() -> None:
+def test_elements_of_a_packed_tuple_are_bound() -> None:
     x, places = Var("x", tensor(5, 3)), Var("i", tensor(2, dtype="int64"))
     call = op("index_tensor", x, Tuple([places, places]))
 

@@ -1,16 +1,17 @@
-"""Regions of pictures, volumes and layouts: programs that ``topi`` and schedules make."""
+"""Regions of interest, volumes and layouts, legalized by ``topi`` and schedules."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import reference, relax
+from relax_mlir.compiler import reference
 from relax_mlir.errors import RelaxError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Var
-from relax_mlir.relax import transform
-from relax_mlir.relax.op import operator_function
-from relax_mlir.tir import IndexMap
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.op import operator_function
+from relax_mlir.tvm.tir import IndexMap
 from tests.transforms.graphs import program, tensor
 
 _PICTURE = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
@@ -29,22 +30,22 @@ def _region(name: str, box: list[float], **attrs: object) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_a_pooled_region_has_the_largest_pixel_of_every_part() -> None:
+def test_roi_pooling_takes_the_maximum_of_every_bin() -> None:
     assert _region("roi_pool", [1, 2, 4, 5]).tolist() == [[20, 22], [32, 34]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [2, -1])
-def test_an_aligned_region_is_sampled_between_pixels(ratio: int) -> None:
-    # The pixels grow by 1 along x and by 6 along y, so that a mean is where its middle is.
+def test_roi_align_interpolates_between_pixels(ratio: int) -> None:
+    # Pixels increase by 1 along x and by 6 along y, so that a mean is the value at the center.
     found = _region("roi_align", [1, 1, 3, 5], sample_ratio=ratio)
 
     assert found.tolist() == [[13.5, 14.5], [25.5, 26.5]]
 
 
 @pytest.mark.slow
-def test_the_largest_point_of_a_part_lies_between_pixels() -> None:
-    # The last of four points is a quarter, or half a pixel, before the end of a part.
+def test_the_largest_sample_of_a_bin_lies_between_pixels() -> None:
+    # The last of four points is a quarter, or half a pixel, before the end of a bin.
     found = _region("roi_align", [1, 1, 3, 5], sample_ratio=2, mode="max")
 
     assert found.tolist() == [[16.75, 17.75], [28.75, 29.75]]
@@ -69,7 +70,7 @@ def _chosen(*operands: Var) -> Call:
 
 
 @pytest.mark.slow
-def test_boxes_are_chosen_by_a_program() -> None:
+def test_boxes_are_selected_by_a_program() -> None:
     n = prim.Var("n", "int64")
     operands = [
         Var("data", tensor(2, n, 5)),
@@ -87,7 +88,7 @@ def test_boxes_are_chosen_by_a_program() -> None:
 
 
 @pytest.mark.slow
-def test_only_rows_that_there_are_come_out_of_all_classes() -> None:
+def test_only_valid_rows_are_returned_for_all_classes() -> None:
     boxes, scores = Var("boxes", tensor(1, 3, 4)), Var("scores", tensor(1, 2, 3))
     limits = [relax.const(2, "int64"), *map(relax.const, (0.375, 0.125))]
     call = relax.op.vision.all_class_non_max_suppression(
@@ -129,7 +130,7 @@ def test_a_volume_is_resized_along_three_axes() -> None:
         "(i, j) -> (j floordiv 4, i, j mod 4)",
     ],
 )
-def test_a_layout_is_told_by_a_function_a_map_or_text(index_map: object) -> None:
+def test_a_layout_is_a_function_an_index_map_or_text(index_map: object) -> None:
     x = Var("x", tensor(3, 8))
     array = np.arange(24, dtype=np.float32).reshape(3, 8)
     call = relax.op.layout_transform(x, index_map)
@@ -140,7 +141,7 @@ def test_a_layout_is_told_by_a_function_a_map_or_text(index_map: object) -> None
 
 
 @pytest.mark.slow
-def test_places_that_no_element_goes_to_have_the_padding() -> None:
+def test_unmapped_elements_have_the_padding_value() -> None:
     x = Var("x", tensor(5))
     call = relax.op.layout_transform(x, lambda i: (i // 3, i % 3), pad_value=9)
     legal = transform.LegalizeOps()(program([x], call))
@@ -151,7 +152,7 @@ def test_places_that_no_element_goes_to_have_the_padding() -> None:
     assert "te_layout_transform_with_pad" in legal.script()
 
 
-def test_a_layout_of_rows_that_may_be_shorter_needs_no_inverse() -> None:
+def test_a_layout_of_symbolic_rows_needs_no_inverse() -> None:
     x = Var("x", relax.TensorStructInfo((2, prim.Var("n", "int64")), "float32"))
     call = relax.op.layout_transform(x, lambda i, j: i * 5 + j, pad_value=9)
     model = relax_mlir.compile(transform.LegalizeOps()(program([x], call)))
@@ -164,23 +165,23 @@ def test_a_layout_of_rows_that_may_be_shorter_needs_no_inverse() -> None:
 
 
 def test_a_map_that_is_not_affine_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"in the map: expected places, numbers"):
+    with pytest.raises(ValueError, match=r"in the index map: expected indices"):
         relax.op.layout_transform(Var("x", tensor(3)), lambda i: prim.Min(i, 1))
 
 
-def test_a_layout_in_blocks_has_shapes_and_no_program() -> None:
+def test_a_blocked_layout_has_shapes_and_no_program() -> None:
     x = Var("x", relax.TensorStructInfo((1, 2, 5, 5, 8), "float32"))
     call = relax.op.nn.max_pool2d(x, 3, layout="NCHW8c", out_layout="NHWC")
 
     assert str(relax.BlockBuilder().normalize(call).struct_info) == (
         'R.Tensor((1, 3, 3, 16), dtype="float32")'
     )
-    with pytest.raises(RelaxError, match="no program for axes in blocks"):
+    with pytest.raises(RelaxError, match="blocked axes are not supported"):
         relax_mlir.compile(program([x], call))
 
 
 @pytest.mark.slow
-def test_rounding_takes_the_even_one_of_two_in_programs_too() -> None:
+def test_rounding_is_to_even_in_programs() -> None:
     x = Var("x", tensor(1, 1, 1, 4))
     call = relax.op.image.resize2d(
         x,

@@ -1,14 +1,14 @@
-"""What legalized graphs compute, fused and compiled."""
+"""Values of legalized graphs, fused and compiled."""
 
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import reference
+from relax_mlir.compiler import reference
 from relax_mlir.objects.expr import Call, TupleGetItem, Var
 from relax_mlir.pipeline import Sequential
-from relax_mlir.relax import transform
-from relax_mlir.relax.op import operator_function
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.op import operator_function
 from tests.transforms.graphs import program, tensor
 
 _X, _Y = Var("x", tensor(3, 4)), Var("y", tensor(4))
@@ -32,20 +32,20 @@ _VALUES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _VALUES)
-def test_compiled_programs_compute_what_operators_mean(name: str) -> None:
+def test_compiled_programs_match_the_operators(name: str) -> None:
     value = _VALUES[name]
     params = [_X, _Y] if name in ("norm", "gelu", "softmax") else [_X]
     _check(params, value)
 
 
 @pytest.mark.slow
-def test_a_convolution_and_a_pool_compute_what_they_mean() -> None:
+def test_a_convolution_and_a_pooling() -> None:
     conv = _of("nn.conv2d", _IMAGE, _KERNEL, padding=1)
     pool = _of("nn.max_pool2d", _of("nn.relu", conv), pool_size=2, strides=2)
     _check([_IMAGE, _KERNEL], pool)
 
 
-def test_a_mean_of_all_computes_what_it_means() -> None:
+def test_a_mean_over_all_axes() -> None:
     _check([_Y], _of("mean", _Y))
 
 
@@ -71,8 +71,8 @@ def _check(params: list[Var], value: object) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_narrow_products_are_added_as_they_are() -> None:
-    """TOPI rounds each product of a cross entropy to the type of the elements."""
+def test_narrow_products_are_summed_unrounded() -> None:
+    """TOPI rounds each product of a cross entropy to the element type."""
     params = [Var(name, tensor(9, 4, dtype="float16")) for name in ("x", "y")]
     module = program(params, _of("nn.cross_entropy_with_logits", *params))
     rng = np.random.default_rng(0)

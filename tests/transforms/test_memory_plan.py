@@ -1,15 +1,15 @@
-"""Reshapes without programs, and tensors that share memory."""
+"""Reshapes as views, and memory planning of tensors."""
 
 from typing import Any
 
 import pytest
 
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr, Var
 from relax_mlir.pipeline import Sequential
-from relax_mlir.relax import transform
+from relax_mlir.tvm.relax import transform
 from tests.transforms.graphs import op, program, tensor
 
 _lower = Sequential(
@@ -53,7 +53,7 @@ def test_programs_that_reshape_are_reshapes_unless_seen_outside() -> None:
     assert len(_calls(changed, "call_tir")) == 2
 
 
-def test_two_pieces_of_memory_do_for_a_chain() -> None:
+def test_a_chain_needs_two_storages() -> None:
     planned = _lower(_chain(8, length=5))
 
     assert _sizes(planned) == ["32", "32"]
@@ -71,13 +71,13 @@ def test_memory_grows_to_the_largest_of_its_tensors() -> None:
     assert _sizes(planned) == ["64", "32"]
 
 
-def test_sizes_that_are_not_known_are_shared_if_equal() -> None:
+def test_symbolic_sizes_are_shared_if_equal() -> None:
     planned = _lower(_chain(prim.Var("n", "int64"), length=5))
 
     assert len(_sizes(planned)) == 2
 
 
-def test_greatest_values_of_symbols_make_sizes_known() -> None:
+def test_upper_bounds_of_symbols_make_sizes_static() -> None:
     n = prim.Var("n", "int64")
     planned = _lower(_chain(n, 2, tir_var_upper_bound={"n": 5}))
 
@@ -85,7 +85,7 @@ def test_greatest_values_of_symbols_make_sizes_known() -> None:
     assert len(_calls(planned, "builtin.alloc_tensor")) == 1
 
 
-def test_the_result_can_be_planned_by_its_greatest_size() -> None:
+def test_the_result_can_be_planned_by_its_upper_bound() -> None:
     attrs: dict[str, Any] = {
         "tir_var_upper_bound": {"n": 5},
         "relax.memory_plan_dynamic_func_output": True,
@@ -99,7 +99,7 @@ def test_the_result_can_be_planned_by_its_greatest_size() -> None:
 
 
 @pytest.mark.parametrize("bound", [0, -3, "many"])
-def test_greatest_values_are_positive_numbers(bound: object) -> None:
+def test_upper_bounds_are_positive(bound: object) -> None:
     n = prim.Var("n", "int64")
     with pytest.raises(PassError, match="expected names and positive numbers"):
         _lower(_chain(n, tir_var_upper_bound={"n": bound}))

@@ -1,20 +1,20 @@
-"""What front ends write compiles."""
+"""Compilation of front ends' modules after normalization."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import compiler
+from relax_mlir.compiler import driver
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Call, If, SeqExpr, Tuple, TupleGetItem, Var
-from relax_mlir.objects.struct_info import TensorStructInfo, TupleStructInfo
-from relax_mlir.relax.analysis import well_formed
-from relax_mlir.relax.block_builder import BlockBuilder
-from relax_mlir.relax.transform import Normalize
-from relax_mlir.script import ir as I  # noqa: N812  as scripts write it
-from relax_mlir.script import relax as R  # noqa: N812
-from relax_mlir.script import tir as T  # noqa: N812
+from relax_mlir.objects.expr.struct_info import TensorStructInfo, TupleStructInfo
+from relax_mlir.tvm.relax.analysis import well_formed
+from relax_mlir.tvm.relax.transform import Normalize
+from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts write it
+from relax_mlir.tvm.script import relax as R  # noqa: N812
+from relax_mlir.tvm.script import tir as T  # noqa: N812
 from tests.transforms.graphs import op, program, tensor
 
 # ruff: noqa: N805, RET504  scripts are no plain Python
@@ -24,7 +24,7 @@ from tests.transforms.graphs import op, program, tensor
 
 
 def _check(module: IRModule, arrays: list[np.ndarray], *expected: np.ndarray) -> None:
-    model = compiler.compile(module, cache=False)
+    model = driver.compile(module, cache=False)
 
     results = model(*arrays)
 
@@ -37,7 +37,7 @@ def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
-def test_a_function_that_calls_another_and_gives_a_nested_tuple() -> None:
+def test_a_call_and_a_nested_tuple_result() -> None:
     x, y = Var("x", tensor(2, 3)), Var("y", tensor(2, 3))
     builder = BlockBuilder()
     with builder.function("pair", [x], private=True):
@@ -57,9 +57,9 @@ def test_a_function_that_calls_another_and_gives_a_nested_tuple() -> None:
     _check(builder.get(), [a], np.exp(a) + a, np.exp(a), a)
 
 
-def test_inputs_are_called_what_the_script_calls_them() -> None:
+def test_inputs_have_the_names_of_the_script() -> None:
     x = Var("image", tensor(2))
-    model = compiler.compile(program([x], op("exp", x)), cache=False)
+    model = driver.compile(program([x], op("exp", x)), cache=False)
 
     assert str(model.signature).startswith("(image: float32[2])")
 
@@ -72,7 +72,7 @@ def test_a_tuple_is_taken_element_by_element() -> None:
     _check(module, [a, a], 2 * a)
 
 
-def test_a_cast_names_sizes_that_are_known_when_it_runs() -> None:
+def test_a_cast_defines_run_time_sizes() -> None:
     n = prim.Var("n", "int64")
     x = Var("x", TensorStructInfo(None, "float32", ndim=2))
     builder = BlockBuilder()
@@ -84,14 +84,14 @@ def test_a_cast_names_sizes_that_are_known_when_it_runs() -> None:
     _check(builder.get(), [a], np.exp(a))
 
 
-def test_a_cast_is_checked_when_it_runs() -> None:
+def test_a_cast_is_checked_at_run_time() -> None:
     n, m = prim.Var("n", "int64"), prim.Var("m", "int64")
     x, y = Var("x", tensor(n)), Var("y", tensor(m))
     builder = BlockBuilder()
     with builder.function("main", [x, y]):
         cast = builder.match_cast(op("exp", y), tensor(n))
         builder.emit_func_output(builder.emit(op("add", x, cast)))
-    model = compiler.compile(builder.get(), cache=False)
+    model = driver.compile(builder.get(), cache=False)
 
     with pytest.raises(ValueError, match=r"expected|size"):
         model(_random(2), _random(3))
@@ -105,10 +105,10 @@ def test_a_cast_to_other_sizes_is_refused() -> None:
         builder.emit_func_output(cast)
 
     with pytest.raises(PassError, match="expected size `3`, got `2`"):
-        compiler.lower(builder.get(), to="relax")
+        driver.lower(builder.get(), to="relax")
 
 
-def test_one_branch_of_a_choice_is_the_result() -> None:
+def test_one_branch_of_an_if_is_the_result() -> None:
     c, x = Var("c", tensor(dtype="bool")), Var("x", tensor(2))
     builder = BlockBuilder()
     with builder.function("main", [c, x]):
@@ -118,13 +118,13 @@ def test_one_branch_of_a_choice_is_the_result() -> None:
         builder.emit_func_output(chosen)
     a = _random(2)
 
-    model = compiler.compile(builder.get(), cache=False)
+    model = driver.compile(builder.get(), cache=False)
 
     np.testing.assert_allclose(model(np.array(True), a)[0], np.exp(a), rtol=1e-5)
     np.testing.assert_allclose(model(np.array(False), a)[0], np.tanh(a), rtol=1e-5)
 
 
-def test_a_function_that_calls_itself_is_refused() -> None:
+def test_recursion_is_refused() -> None:
     module = program([x := Var("x", tensor(2))], op("exp", x))
     builder = BlockBuilder(module)
     with builder.function("main2", [y := Var("y", tensor(2))]):
@@ -134,10 +134,10 @@ def test_a_function_that_calls_itself_is_refused() -> None:
     recursive["main"] = recursive["main2"]
 
     with pytest.raises(PassError, match="calls itself"):
-        compiler.lower(recursive, to="relax")
+        driver.lower(recursive, to="relax")
 
 
-def test_a_program_that_is_called_on_a_tuple_is_called_on_its_elements() -> None:
+def test_a_program_called_on_a_tuple_is_called_on_its_elements() -> None:
     @I.ir_module
     class Module:
         @T.prim_func

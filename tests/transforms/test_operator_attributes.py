@@ -1,22 +1,22 @@
-"""What programs register of operators: how results are inferred, what calls become."""
+"""User-registered operator attributes: struct info inference and legalization."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from relax_mlir import relax
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Call, Constant, Op, Var
+from relax_mlir.objects.expr.struct_info import TupleStructInfo
+from relax_mlir.objects.expr_functor import PyExprMutator
 from relax_mlir.objects.operators import register_op_attr
-from relax_mlir.objects.struct_info import TupleStructInfo
-from relax_mlir.relax import transform
-from relax_mlir.relax.analysis import contains_impure_call, well_formed
-from relax_mlir.relax.block_builder import BlockBuilder
-from relax_mlir.relax.expr_functor import PyExprMutator
-from relax_mlir.relax.transform.legalize_ops.common import register_legalize
-from relax_mlir.relax.vm import VirtualMachine, build
 from relax_mlir.runtime.ndarray import cpu
-from relax_mlir.script import relax as R  # noqa: N812  as scripts write it
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.analysis import contains_impure_call, well_formed
+from relax_mlir.tvm.relax.transform.legalize_ops.common import register_legalize
+from relax_mlir.tvm.relax.vm import VirtualMachine, build
+from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts write it
 from tests.transforms.graphs import op, program, tensor
 
 # ruff: noqa: RET504  scripts are no plain Python
@@ -28,7 +28,7 @@ _NAME = "test.twice_plus"
 
 @pytest.fixture
 def twice_plus() -> Iterator[Op]:
-    """An operator of the test's own: 2 * x + y."""
+    """A user-defined operator: 2 * x + y."""
 
     def infer(call: Call, context: object) -> object:
         return relax.Op.get("relax.add").get_attr("FInferStructInfo")(call, context)
@@ -44,7 +44,7 @@ def twice_plus() -> Iterator[Op]:
         Op.of(_NAME).reset_attr(name)
 
 
-def test_an_operator_of_ones_own_is_inferred_and_legalized(twice_plus: Op) -> None:
+def test_a_user_operator_is_inferred_and_legalized(twice_plus: Op) -> None:
     x, y = Var("x", tensor(3, 1)), Var("y", tensor(2))
     module = program([x, y], Call(twice_plus, [x, y]))
 
@@ -57,7 +57,7 @@ def test_an_operator_of_ones_own_is_inferred_and_legalized(twice_plus: Op) -> No
     np.testing.assert_array_equal(z.numpy(), np.full((3, 2), 2, np.float32))
 
 
-def test_an_operator_says_whether_it_only_computes(twice_plus: Op) -> None:
+def test_an_operator_registers_its_purity(twice_plus: Op) -> None:
     x = Var("x", tensor(2))
     assert not contains_impure_call(Call(twice_plus, [x, x]))
 
@@ -81,7 +81,7 @@ def test_an_operator_without_a_legalization_stays() -> None:
     assert len(transform.LegalizeOps()(module).functions) == 2
 
 
-def test_an_operator_of_which_nothing_is_registered_is_unknown() -> None:
+def test_an_unregistered_operator_is_unknown() -> None:
     with pytest.raises(AttributeError, match=f"operator `{_NAME}` is not registered"):
         Op.get(_NAME)
 
@@ -111,7 +111,7 @@ def test_a_script_stays_as_written_until_something_rewrites_it(twice_plus: Op) -
 
 
 @pytest.mark.parametrize("is_bound", [True, False])
-def test_a_program_is_called_on_what_a_tuple_holds(is_bound: bool) -> None:
+def test_a_program_is_called_on_tuple_elements(is_bound: bool) -> None:
     x = Var("x", tensor(2))
     pair = Var("pair", TupleStructInfo([tensor(2), tensor(2)]))
     called = relax.GlobalVar("f", relax.FuncStructInfo.opaque_func())

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 from mlir import ir
 
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.compare.structural_equal import structural_equal
 from relax_mlir.objects.expr import Var
 from relax_mlir.objects.function import Function
-from relax_mlir.objects.structure import structural_equal
-from relax_mlir.pass_context import PassContext, PassInfo, PassInstrument
-from relax_mlir.passes.relax.canonicalize_bindings import CanonicalizeBindings
 from relax_mlir.pipeline import (
     DumpIR,
     PassTimingInstrument,
@@ -25,7 +23,11 @@ from relax_mlir.pipeline import (
     opt,
     pass_instrument,
 )
-from relax_mlir.relax import transform
+from relax_mlir.rewrite.pass_context import PassContext, PassInfo, PassInstrument
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.transform.passes.canonicalize_bindings import (
+    CanonicalizeBindings,
+)
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -55,7 +57,7 @@ class _Journal(PassInstrument):
         self.events.append(f"after {info.name}")
 
 
-def test_a_pass_leaves_the_module_that_it_is_given() -> None:
+def test_a_pass_does_not_change_its_argument() -> None:
     module = _module()
     before = str(module)
 
@@ -96,7 +98,7 @@ def test_a_class_is_a_pass_with_the_arguments_of_its_constructor() -> None:
     assert "other" in rename(_module())
 
 
-def test_a_pass_on_functions_sees_those_of_the_graph_alone() -> None:
+def test_a_function_pass_visits_graph_functions_only() -> None:
     seen: list[str] = []
 
     @function_pass(opt_level=0)
@@ -110,7 +112,7 @@ def test_a_pass_on_functions_sees_those_of_the_graph_alone() -> None:
     assert seen == ["main"]
 
 
-def test_a_pass_on_blocks_may_not_show_more_to_the_outside() -> None:
+def test_a_dataflow_block_pass_may_not_add_outputs() -> None:
     from relax_mlir.objects.expr import DataflowBlock, VarBinding
 
     @dataflowblock_pass(opt_level=0)
@@ -120,7 +122,7 @@ def test_a_pass_on_blocks_may_not_show_more_to_the_outside() -> None:
         ]
         return DataflowBlock(made)
 
-    with pytest.raises(ValueError, match="defines `new` for its outside"):
+    with pytest.raises(ValueError, match="defines a new output"):
         show(_module())
 
 
@@ -152,7 +154,7 @@ def test_a_sequence_runs_what_the_context_enables() -> None:
     ]
 
 
-def test_what_a_pass_requires_runs_first() -> None:
+def test_required_passes_run_first() -> None:
     journal = _Journal()
 
     @module_pass(opt_level=0, name="last", required=["CanonicalizeBindings"])
@@ -170,7 +172,7 @@ def test_what_a_pass_requires_runs_first() -> None:
     ]
 
 
-def test_the_passes_of_a_pipeline_are_told_too() -> None:
+def test_instruments_see_passes_of_a_pipeline() -> None:
     journal = _Journal()
 
     with PassContext(instruments=[journal]):
@@ -233,7 +235,7 @@ def test_times_are_a_table() -> None:
     assert "time_ms" in report
 
 
-def test_prints_go_where_they_are_told() -> None:
+def test_prints_go_to_the_given_stream() -> None:
     lines: list[str] = []
 
     with PassContext(
@@ -277,10 +279,10 @@ def test_a_class_with_some_methods_is_an_instrument() -> None:
     assert counter.count == 1
 
 
-def test_what_has_no_place_in_a_file_is_named_by_its_function() -> None:
+def test_operations_without_location_are_named_by_function() -> None:
     x = Var("x", tensor(2))
     function = program([x], op("add", x, x)).func_op("main")
     add = function.entry_block.operations[0]
-    variable = ir.StringAttr(add.attributes[names.NAME]).value
-    assert names.place_of(add) == f"`main`: `{variable}`"
-    assert names.place_of(function) == "`main`"
+    variable = ir.StringAttr(add.attributes[function_attributes.NAME]).value
+    assert function_attributes.location_of(add) == f"`main`: `{variable}`"
+    assert function_attributes.location_of(function) == "`main`"

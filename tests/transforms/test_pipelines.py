@@ -1,16 +1,16 @@
-"""Pipelines by name, in front of the compiler or in its call."""
+"""Named pipelines, before the compiler or passed to it."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import Var
-from relax_mlir.relax import pipeline
-from relax_mlir.relax.vm import VirtualMachine, build
 from relax_mlir.runtime.ndarray import cpu
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import pipeline
+from relax_mlir.tvm.relax.vm import VirtualMachine, build
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -26,7 +26,7 @@ def _chain() -> IRModule:
 
 
 @pytest.mark.parametrize("name", ["zero", "default_build"])
-def test_what_a_pipeline_leaves_compiles_and_computes_the_same(name: str) -> None:
+def test_modules_after_a_pipeline_compile_and_keep_their_values(name: str) -> None:
     lowered = relax.get_pipeline(name)(_chain())
     x = np.array([[0, 1], [2, 3], [4, 5]], np.float32)
 
@@ -58,7 +58,7 @@ def test_the_compiler_takes_a_pipeline_by_name(named: str) -> None:
     build(_chain(), relax_pipeline=named)
 
     assert seen == [2]
-    with pytest.raises(ValueError, match="there is one with this name"):
+    with pytest.raises(ValueError, match="the name is registered already"):
         relax.register_pipeline(named)
 
 

@@ -1,4 +1,4 @@
-"""Products in half precision, on scripts."""
+"""Mixed precision matmuls, on scripts."""
 
 # pyright: reportInvalidTypeForm=false
 # ruff: noqa: N805
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir import compiler, relax
-from relax_mlir.module import IRModule
+from relax_mlir.compiler import driver
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.expr import Expr, Var, const
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax.transform import ToMixedPrecision
-from relax_mlir.script import ir as I  # noqa: N812  Relax's name
-from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.transform import ToMixedPrecision
+from relax_mlir.tvm.script import ir as I  # noqa: N812  Relax's name
+from relax_mlir.tvm.script import relax as R  # noqa: N812
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -40,7 +41,7 @@ def _dtypes(module: IRModule) -> dict[str, str]:
     return {b.var.name_hint: b.var.struct_info.dtype for b in bindings}
 
 
-def test_products_sum_in_single_precision_and_give_half() -> None:
+def test_matmuls_accumulate_in_single_precision_and_return_half() -> None:
     @I.ir_module
     class Expected:
         @R.function
@@ -64,7 +65,7 @@ def test_products_sum_in_single_precision_and_give_half() -> None:
 
 
 @pytest.mark.slow  # two compilations
-def test_products_can_sum_in_half_precision() -> None:
+def test_matmuls_can_accumulate_in_half_precision() -> None:
     changed = ToMixedPrecision(out_dtype="float16")(Chain)
 
     assert _dtypes(changed) == {
@@ -73,8 +74,8 @@ def test_products_can_sum_in_half_precision() -> None:
     }
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=s).astype(np.float32) for s in ((2, 3), (3, 5), (5, 5))]
-    (expected,) = compiler.run(Chain, *arrays)
-    (actual,) = compiler.run(changed, *arrays)
+    (expected,) = driver.run(Chain, *arrays)
+    (actual,) = driver.run(changed, *arrays)
     np.testing.assert_allclose(actual, expected, rtol=2e-2, atol=2e-2)  # f16 sums
 
 
@@ -111,7 +112,7 @@ def test_constants_follow_if_they_fit(number: float, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nn.softmax", "sum"])
-def test_what_is_not_exact_enough_stays_in_single_precision(name: str) -> None:
+def test_sensitive_operators_stay_in_single_precision(name: str) -> None:
     x, w = Var("x", tensor(2, 2)), Var("w", tensor(2, 2))
     product = op("matmul", x, w, out_dtype=None)
     attrs = {"axis": -1} if name == "nn.softmax" else {"axis": None, "keepdims": False}
@@ -122,7 +123,7 @@ def test_what_is_not_exact_enough_stays_in_single_precision(name: str) -> None:
     assert last.args[0].struct_info.dtype == "float32"
 
 
-def test_parts_of_tuples_keep_half_precision() -> None:
+def test_tuple_elements_keep_half_precision() -> None:
     x, w = Var("x", tensor(2, 2)), Var("w", tensor(2, 2))
     builder = relax.BlockBuilder()
     with builder.function("main", [x, w]):

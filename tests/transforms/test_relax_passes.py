@@ -1,19 +1,19 @@
-"""Relax's passes by their names, on graphs that a builder made."""
+"""Relax's passes by name, on graphs from a builder."""
 
 import numpy as np
 import pytest
 
-from relax_mlir import compiler, reference
+from relax_mlir.compiler import driver, reference
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.block_builder import BlockBuilder
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.expr import Call, Constant, Expr, TupleGetItem, Var, const
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.pass_context import PassContext
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
 from relax_mlir.pipeline import Sequential
-from relax_mlir.relax import transform
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.tvm.relax import transform
 from tests.transforms.graphs import op, program, tensor
 
 
@@ -25,7 +25,7 @@ def _names(module: IRModule) -> set[str]:
     return {var.name_hint for var in module.get_global_vars()}
 
 
-def test_bound_parameters_are_constants_and_tell_sizes() -> None:
+def test_bound_parameters_are_constants_and_define_sizes() -> None:
     n = prim.Var("n", "int64")
     x, w = Var("x", tensor(n, 2)), Var("w", tensor(2, n))
     module = program([x, w], op("matmul", x, w, out_dtype=None))
@@ -46,7 +46,7 @@ def test_a_parameter_that_is_not_there_cannot_be_bound() -> None:
 @pytest.mark.parametrize(
     "array", [_random(3), _random(2).astype(np.float16), _random(2, 1)]
 )
-def test_a_parameter_takes_what_fits(array: np.ndarray) -> None:
+def test_a_parameter_accepts_matching_arrays(array: np.ndarray) -> None:
     x = Var("x", tensor(2))
     with pytest.raises(PassError, match="parameter `x`: expected"):
         transform.BindParams("main", {"x": array})(program([x], op("exp", x)))
@@ -66,7 +66,7 @@ def test_symbols_get_sizes_by_name_or_as_variables() -> None:
     ("sizes", "message"),
     [
         ({"k": 3}, "no function has the symbol `k`"),
-        ({"n": prim.Var("k", "int64") * 2}, "nothing defines `k`"),
+        ({"n": prim.Var("k", "int64") * 2}, "undefined symbol `k`"),
         ({"n": 2, prim.Var("n", "int64"): 2}, "expected one size, got two"),
     ],
 )
@@ -78,7 +78,7 @@ def test_sizes_must_be_of_symbols_and_known(
         transform.BindSymbolicVars(sizes)(program([x], op("exp", x)))
 
 
-def test_the_way_of_a_graph_to_fused_programs_keeps_its_values() -> None:
+def test_legalization_and_fusion_keep_values() -> None:
     x, w, b = Var("x", tensor(7, 5)), Var("w", tensor(5, 3)), Var("b", tensor(3))
     summed = op("add", op("matmul", x, w, out_dtype=None), b)
     module = program([x, w, b], op("nn.relu", op("add", summed, const(1.0))))
@@ -96,8 +96,8 @@ def test_the_way_of_a_graph_to_fused_programs_keeps_its_values() -> None:
     assert _names(fused) == {"main", "fused_matmul_add_add1_relu"}
     assert dict(fused["fused_matmul_add_add1_relu"].attrs) == {"tir.noalias": True}
     arrays = [_random(7, 5), _random(5, 3), _random(3)]
-    (expected,) = compiler.run(module, *arrays)
-    (actual,) = compiler.run(fused, *arrays)
+    (expected,) = driver.run(module, *arrays)
+    (actual,) = driver.run(fused, *arrays)
     np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
@@ -127,7 +127,7 @@ def test_functions_of_the_user_legalize() -> None:
     assert _names(legal) == {"main", "subtract"}
 
 
-def test_programs_of_constants_are_run() -> None:
+def test_programs_on_constants_are_folded() -> None:
     c = _random(2, 3)
     x = Var("x", tensor(2, 3))
     module = program([x], op("add", x, op("exp", const(c))))
@@ -185,7 +185,7 @@ def test_weights_come_as_a_tuple() -> None:
     assert [p.name_hint for p in bundled["main"].params] == ["x", "weights"]
 
 
-def test_what_weights_alone_tell_is_computed_ahead() -> None:
+def test_functions_of_weights_are_lifted() -> None:
     x, w = Var("x", tensor(2)), Var("w", tensor(2))
     module = program([x, w], op("add", x, op("exp", w)), num_input=1)
 
@@ -196,7 +196,7 @@ def test_what_weights_alone_tell_is_computed_ahead() -> None:
     assert len(lifted["main"].body.blocks[0].bindings) == 1
 
 
-def test_the_type_of_a_parameter_changes_what_follows() -> None:
+def test_the_type_of_a_parameter_changes_its_users() -> None:
     x = Var("x", tensor(2, 3))
     module = program([x], op("exp", x))
 
@@ -205,7 +205,7 @@ def test_the_type_of_a_parameter_changes_what_follows() -> None:
     assert changed["main"].ret_struct_info == tensor(7, 3)
 
 
-def test_parallel_products_are_one_if_the_user_wants_it() -> None:
+def test_parallel_matmuls_are_combined_if_the_check_allows() -> None:
     x, w, v = Var("x", tensor(2, 5)), Var("w", tensor(5, 3)), Var("v", tensor(5, 4))
     products = [op("matmul", x, m, out_dtype=None) for m in (w, v)]
     module = program([x, w, v], *products)
@@ -236,11 +236,11 @@ def test_inlined_functions_keep_their_values() -> None:
     inlined = transform.InlinePrivateFunctions()(module)
 
     assert _names(inlined) == {"main"}
-    (actual,) = compiler.run(inlined, _random(4))
+    (actual,) = driver.run(inlined, _random(4))
     np.testing.assert_allclose(actual, 2 * _random(4))
 
 
-def test_second_names_of_equal_values_can_be_dropped() -> None:
+def test_aliases_of_equal_values_can_be_removed() -> None:
     x = Var("x", tensor(2))
     module = program([x], op("multiply", op("exp", x), op("exp", x)))
 

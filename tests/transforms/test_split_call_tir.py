@@ -1,4 +1,4 @@
-"""Parts of programs that a library computes."""
+"""Tensor programs split into library calls and a remainder."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, te, tir
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import ExternFunc, Var
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.relax import transform
+from relax_mlir.objects.stmt.prim_func import PrimFunc
 from relax_mlir.runtime.registry import register_func
+from relax_mlir.tvm import relax, te, tir
+from relax_mlir.tvm.relax import transform
 from tests.transforms.graphs import tensor
 
 
@@ -25,7 +25,7 @@ def _product(*sizes: Any) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
 
 
 def _pattern() -> PrimFunc:
-    """A matrix product of any sizes."""
+    """A matmul of any sizes."""
     return te.create_prim_func(_product(*(tir.Var(name, "int64") for name in "nmk")))
 
 
@@ -62,7 +62,7 @@ def _split(module: IRModule, count: int = 1) -> tuple[IRModule, list[Any]]:
     return transform.SplitCallTIRByPattern([_pattern()], codegen)(module), seen
 
 
-def test_a_library_computes_the_product_and_a_program_the_rest() -> None:
+def test_a_library_computes_the_matmul_and_a_program_the_rest() -> None:
     def product(x: Any, y: Any, out: Any) -> None:
         np.asarray(out)[...] = np.asarray(x) @ np.asarray(y)
 
@@ -80,7 +80,7 @@ def test_a_library_computes_the_product_and_a_program_the_rest() -> None:
     np.testing.assert_allclose(result, np.exp(x @ y) + b, rtol=1e-5)  # f32, K=4
 
 
-def test_a_program_that_is_nothing_else_becomes_the_call() -> None:
+def test_a_fully_matched_program_becomes_the_call() -> None:
     program = te.create_prim_func(_product(2, 3, 4))
 
     module, _ = _split(_module(program, (2, 4), (4, 3), (2, 3)))
@@ -99,7 +99,7 @@ def test_other_programs_stay() -> None:
     assert "call_tir" in _split(_biased(), count=0)[0]["main"].script()
 
 
-def test_scales_that_a_pattern_has_may_be_missing() -> None:
+def test_scales_of_a_pattern_are_optional() -> None:
     n, s = tir.Var("n", "int64"), tir.Var("s", "float32")
     a = te.placeholder((n,), name="a")
     scaled = te.create_prim_func([a, te.compute((n,), lambda i: s * a[i]), s])

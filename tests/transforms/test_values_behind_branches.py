@@ -1,12 +1,12 @@
-"""What passes do with values that branches read, or that have a second name."""
+"""Values that branches read, and aliases, in passes."""
 
-from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.relax import transform
-from relax_mlir.script import from_source
+from relax_mlir.objects.compare.structural_equal import assert_structural_equal
+from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.script import from_source
 
 
-def test_each_branch_gives_up_what_it_makes() -> None:
-    """What is read in a branch, but made around it, is given up behind the choice."""
+def test_each_branch_releases_its_temporaries() -> None:
+    """A value read in a branch, but defined outside, is released after the `if`."""
     before = from_source("""
 @I.ir_module
 class Module:
@@ -44,7 +44,7 @@ class Module:
     assert_structural_equal(transform.KillAfterLastUse()(before), expected)
 
 
-def test_an_element_that_is_seen_outside_stays_so() -> None:
+def test_a_visible_element_stays_visible() -> None:
     before = from_source("""
 @I.ir_module
 class Module:
@@ -75,7 +75,7 @@ class Module:
     assert_structural_equal(transform.DeadCodeElimination()(found), expected)
 
 
-def test_a_parameter_that_is_got_in_a_dataflow_block_is_seen_behind_it() -> None:
+def test_a_parameter_fetched_in_a_dataflow_block_is_visible_after_it() -> None:
     before = from_source("""
 @I.ir_module
 class Module:

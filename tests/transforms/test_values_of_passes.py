@@ -1,19 +1,19 @@
-"""Values, types and arrays that passes keep."""
+"""Values, types and arrays that passes preserve."""
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.module import IRModule
+from relax_mlir import tvm
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import PrimValue, Var
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax import op, transform
-from relax_mlir.relax.frontend import detach_params
-from relax_mlir.relax.frontend.onnx import from_onnx
-from relax_mlir.script import from_source
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import op, transform
+from relax_mlir.tvm.relax.frontend import detach_params
+from relax_mlir.tvm.relax.frontend.onnx import from_onnx
+from relax_mlir.tvm.script import from_source
 from tests.transforms.graphs import program
 
 _X = Var("x", TensorStructInfo((4, 6), "float32"))
@@ -46,7 +46,7 @@ def _weighted() -> tuple[onnx.ModelProto, np.ndarray]:
         (transform.ToMixedPrecision(),),
     ],
 )
-def test_weights_in_attributes_outlive_passes(passes: tuple[object, ...]) -> None:
+def test_weights_in_attributes_survive_passes(passes: tuple[object, ...]) -> None:
     model, weight = _weighted()
     module = from_onnx(model, keep_params_in_input=True)
     for each in passes:

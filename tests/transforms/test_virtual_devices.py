@@ -1,13 +1,13 @@
-"""Virtual devices that a module lists, and the tensors that live there."""
+"""Virtual devices of a module, and the tensors on them."""
 
 import pytest
 
-from relax_mlir import relax
 from relax_mlir.errors import OperatorError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import Var
-from relax_mlir.objects.struct_info import TensorStructInfo, VDevice
-from relax_mlir.relax import transform
+from relax_mlir.objects.expr.struct_info import TensorStructInfo, VDevice
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax import transform
 from tests.transforms.graphs import op, program, tensor
 
 _CPU, _GPU, _OTHER = VDevice("llvm"), VDevice("cuda", 0), VDevice("cuda", 1)
@@ -20,7 +20,7 @@ def _on_gpu() -> IRModule:
     return module
 
 
-def test_all_tensors_of_a_device_go_to_another() -> None:
+def test_all_tensors_of_a_device_move_to_another() -> None:
     module = _on_gpu()
 
     moved = transform.UpdateVDevice(_OTHER, 1)(module)
@@ -38,7 +38,7 @@ def test_tensors_of_other_devices_stay() -> None:
     assert moved["main"].ret_struct_info.vdevice == _GPU
 
 
-def test_what_a_hint_is_given_lives_there_if_nothing_else_says_where() -> None:
+def test_a_hint_sets_the_device_if_nothing_else_does() -> None:
     x = Var("x", tensor(2, 3))
     hinted = op(
         "hint_on_device", op("exp", x), dst_vdevice="cuda:1", memory_scope="global"
@@ -65,7 +65,7 @@ def test_a_hint_may_name_a_device_by_numbers() -> None:
         relax.op.hint_on_device(x, device_type=99)
 
 
-def test_every_target_gets_programs_of_its_own() -> None:
+def test_every_target_gets_its_own_programs() -> None:
     on_cpu = Var("x", TensorStructInfo((2, 3), "float32", _CPU))
     on_gpu = Var("y", TensorStructInfo((2, 3), "float32", _GPU))
     on_other = Var("z", TensorStructInfo((2, 3), "float32", _OTHER))

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir import tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 
 @tvm.script.ir_module

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-import relax_mlir as tvm
-from relax_mlir import IRModule, relax
-from relax_mlir.relax.backend import get_pattern, register_patterns
-from relax_mlir.relax.dpl import is_op, wildcard
-from relax_mlir.relax.frontend import nn
+from relax_mlir import IRModule, tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.backend import get_pattern, register_patterns
+from relax_mlir.tvm.relax.dpl import is_op, wildcard
+from relax_mlir.tvm.relax.frontend import nn
 
 
 class Network(nn.Module):

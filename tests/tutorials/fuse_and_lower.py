@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from relax_mlir import relax
+from relax_mlir.tvm import relax
 
 ROOT = Path(__file__).parents[2]
 SHAPES = {"w0": (5, 7), "b0": (5,), "w1": (3, 5), "b1": (3,)}

@@ -2,7 +2,7 @@
 
 # RUN: python %s | filecheck %s
 
-from relax_mlir import relay
+from relax_mlir.tvm import relay
 
 x = relay.var("x", shape=(4, 3))
 total = relay.add(x, relay.const(1, "float32"))

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-import relax_mlir as tvm
-from relax_mlir import relax
-from relax_mlir.script import relax as R
+from relax_mlir import tvm
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import relax as R
 
 
 @tvm.script.ir_module

@@ -1,9 +1,9 @@
-"""Functions on the host that modules of these tests call by name."""
+"""Host functions that modules of these tests call by name."""
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
+from relax_mlir import tvm
 
 
 @pytest.fixture(autouse=True, scope="module")

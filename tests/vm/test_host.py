@@ -1,15 +1,16 @@
-"""Functions that are no machine code: what runs around it, and what it is called with."""
+"""Host functions of the virtual machine, which call native code and are called by users."""
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
-from relax_mlir import relax
+import relax_mlir
+from relax_mlir import tvm
 from relax_mlir.errors import RunError, UnsupportedError
-from relax_mlir.relax.vm import VirtualMachine, VMExecutable, build
-from relax_mlir.script import ir as I
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.vm import VirtualMachine, VMExecutable, build
+from relax_mlir.tvm.script import ir as I
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 # ruff: noqa: N803, N805, N806, N812, RET504  scripts are no plain Python
 
@@ -434,7 +435,7 @@ def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
 
     path = tmp_path / "module.rxm"
     build(Module).export_library(path)
-    loaded = tvm.load(path)
+    loaded = relax_mlir.load(path)
     assert isinstance(loaded, VMExecutable)
     x = numbers(2)
     b, y, c = loaded(x, 7)
@@ -444,8 +445,8 @@ def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
     np.testing.assert_allclose(exponential.numpy(), np.exp(x), rtol=1e-6)
     text = path.read_bytes()
     path.write_bytes(text.replace(b"call_segment", b"call_packed_"))
-    with pytest.raises(tvm.RelaxError, match="damaged"):
-        tvm.load(path)
+    with pytest.raises(relax_mlir.RelaxError, match="damaged"):
+        relax_mlir.load(path)
 
 
 def test_a_cache_of_rows_grows() -> None:

@@ -1,15 +1,15 @@
-"""Programs between host and machine code in files."""
+"""Files of modules that are partitioned between host interpreter and native code."""
 
 import platform
 
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
+import relax_mlir
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.vm import build
-from relax_mlir.script import ir as I
-from relax_mlir.script import relax as R
+from relax_mlir.tvm.relax.vm import build
+from relax_mlir.tvm.script import ir as I
+from relax_mlir.tvm.script import relax as R
 from tests.vm.test_host import numbers
 
 # ruff: noqa: N805, N812, RET504  scripts are no plain Python
@@ -33,7 +33,7 @@ def test_a_file_for_another_machine_is_not_damaged(tmp_path) -> None:
     )
 
     with pytest.raises(CompileError, match=r"compiled for .*, this machine is"):
-        tvm.load(path)
+        relax_mlir.load(path)
 
 
 def test_constants_of_a_file_are_arguments_of_machine_code(tmp_path) -> None:
@@ -51,6 +51,6 @@ def test_constants_of_a_file_are_arguments_of_machine_code(tmp_path) -> None:
     path, x = tmp_path / "module.rxm", numbers(2)
     build(Module).export_library(path)
 
-    result = tvm.load(path)(x)
+    result = relax_mlir.load(path)(x)
 
     np.testing.assert_allclose(result.numpy(), 2 * x * [2, 3], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Host programs as data: what is read is checked, whatever is damaged is refused."""
+"""Host programs as data: serialisation, and verification of damaged programs."""
 
 import copy
 import json
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-import relax_mlir as tvm
+import relax_mlir
+from relax_mlir import tvm
+from relax_mlir.compiler.host import archive
 from relax_mlir.errors import ModelError, RunError
-from relax_mlir.relax.vm import VMExecutable, archive, build
-from relax_mlir.relax.vm.host_program import OPCODES, HostProgram
-from relax_mlir.relax.vm.host_verifier import Callees, check_program
-from relax_mlir.script import ir as I
-from relax_mlir.script import relax as R
-from relax_mlir.script import tir as T
+from relax_mlir.runtime.host.program import OPCODES, HostProgram
+from relax_mlir.runtime.host.verifier import Callees, check_program
+from relax_mlir.tvm.relax.vm import VMExecutable, build
+from relax_mlir.tvm.script import ir as I
+from relax_mlir.tvm.script import relax as R
+from relax_mlir.tvm.script import tir as T
 
 # ruff: noqa: N803, N805, N812  scripts are no plain Python
 
@@ -100,7 +102,7 @@ def test_a_program_is_the_same_after_json(built: VMExecutable) -> None:
 def _rebuilt(built: VMExecutable, fields: Any) -> VMExecutable:
     host = copy.copy(built.host)
     host.program = HostProgram.from_json(fields)
-    return VMExecutable(built.codes, host, built.shown, built.options)
+    return VMExecutable(built.codes, host, built.hosted, built.options)
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
@@ -185,7 +187,7 @@ def test_a_file_whose_program_is_damaged_is_refused(
     data = path.read_bytes()
     path.write_bytes(data.replace(b'"multiply"', b'"subtract"'))
     with pytest.raises(ModelError, match="damaged"):
-        tvm.load(path)
+        relax_mlir.load(path)
 
     # Also one whose checksum fits: what it says is checked by itself.
     whole = HostProgram.to_json
@@ -194,7 +196,7 @@ def test_a_file_whose_program_is_damaged_is_refused(
     )
     built.export_library(path)
     with pytest.raises(ModelError, match="public function `count`: expected a host"):
-        tvm.load(path)
+        relax_mlir.load(path)
 
 
 def test_a_file_holds_no_python_and_loading_calls_nothing(
@@ -202,13 +204,13 @@ def test_a_file_holds_no_python_and_loading_calls_nothing(
 ) -> None:
     path = tmp_path / "m.rxm"
     built.export_library(path)
-    with archive.opened(path) as file:
+    with archive.open_archive(path) as file:
         manifest = archive.read_member(file, "vm.json").decode()
     assert not any(word in manifest for word in ("def ", "lambda", "import ", "R."))
     called: list[Any] = []
     tvm.register_func("tests.vm.first", lambda a, b: called.append(a), override=True)
 
-    loaded = tvm.load(path)
+    loaded = relax_mlir.load(path)
 
     assert not called
     tvm.register_func("tests.vm.first", lambda a, b: a, override=True)
@@ -240,7 +242,7 @@ _WRONG = {
     "an unknown tensor": (_function([], literals=[["tensor", "a"]]), "no tensor"),
     "an unknown function": (
         _function([["call_segment", [1], [0], ["a"]]]),
-        "no segment is called `a`",
+        "no segment has the name `a`",
     ),
     "another count for a segment": (
         _function([["call_segment", [1, 2], [0], ["s"]]]),

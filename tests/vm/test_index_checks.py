@@ -1,4 +1,4 @@
-"""Checks of indices in modules written by hand: in branches, behind pipelines."""
+"""Index checks of hand-written modules: in branches, and after pipelines."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax
 from relax_mlir.errors import IndexOutOfRangeError, PassError
-from relax_mlir.relax.transform import DeadCodeElimination
-from relax_mlir.script import from_source
+from relax_mlir.tvm import relax
+from relax_mlir.tvm.relax.transform import DeadCodeElimination
+from relax_mlir.tvm.script import from_source
 
 _BRANCH = """
 @I.ir_module
@@ -70,7 +70,7 @@ def compiled(source: str, **options: Any) -> Callable[..., Any]:
     """``main`` of a module, compiled with checks."""
     made = relax_mlir.compile(from_source(source), checks="indices", **options)
     if isinstance(made, relax.vm.VMExecutable):
-        return relax.VirtualMachine(made, relax_mlir.cpu())["main"]
+        return relax.VirtualMachine(made, relax_mlir.tvm.cpu())["main"]
     return made
 
 

@@ -1,15 +1,15 @@
-"""Import ONNX models; rules that make several operations of one node, by family."""
+"""ONNX frontend: importer, and the conversion rules that emit several operations per node."""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.frontends.onnx.importer import check_onnx, import_onnx
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = ["OnnxReport", "Problem", "Uncovered", "check_onnx", "import_onnx"]
 
-# A family of rules registers them when it is imported, and is found by being here.
+# Importing a module of rules registers them; every module in this package is imported.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 

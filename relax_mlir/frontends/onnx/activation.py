@@ -1,4 +1,4 @@
-"""Rules for activation functions that have more attributes than ours."""
+"""Rules for activation functions whose ONNX operators have more attributes than ours."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.activation import (
     GeluOp,
     GeluTanhOp,
@@ -15,17 +15,12 @@ from relax_mlir.dialects.relax.activation import (
     SoftplusOp,
 )
 from relax_mlir.dialects.relax.arithmetic import MultiplyOp
-from relax_mlir.dialects.relax.rectifier import (
-    SELU_ALPHA,
-    SELU_GAMMA,
-    EluOp,
-    SeluOp,
-)
+from relax_mlir.dialects.relax.relu import SELU_ALPHA, SELU_GAMMA, EluOp, SeluOp
 
 
 @onnx_rule("Gelu", since=20)
 def gelu(node: OnnxNode) -> ir.Value:
-    """By the error function, or by the hyperbolic tangent.
+    """Gaussian error linear unit, exact (erf) or by the tanh approximation.
 
     Source: ONNX Gelu-20.
     """
@@ -38,7 +33,7 @@ def gelu(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Selu", since=6)
 def selu(node: OnnxNode) -> ir.Value:
-    """With the constants that keep mean and variance, or with others.
+    """Scaled ELU; self-normalizing with the default alpha and gamma.
 
     Source: ONNX Selu-22.
     """
@@ -50,7 +45,7 @@ def selu(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Softplus", since=1)
 def softplus(node: OnnxNode) -> ir.Value:
-    """The logarithm of 1 + e^x everywhere.
+    """log(1 + e^x), without a threshold beyond which it is linear.
 
     Source: ONNX Softplus-22.
     """
@@ -59,7 +54,7 @@ def softplus(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Swish", since=24)
 def swish(node: OnnxNode) -> ir.Value:
-    """x * sigmoid(alpha * x).
+    """Swish: x * sigmoid(alpha * x).
 
     Source: ONNX Swish-24.
     """
@@ -69,6 +64,6 @@ def swish(node: OnnxNode) -> ir.Value:
     return MultiplyOp(x, SigmoidOp(_times(node, x, alpha)).y).z
 
 
-def _times(node: OnnxNode, value: ir.Value, factor: float) -> ir.Value:
+def _times(node: OnnxNode, value: ir.Value, scale: float) -> ir.Value:
     type_ = tensors.dtype_of(value).numpy
-    return MultiplyOp(value, node.constant(np.array(factor).astype(type_))).z
+    return MultiplyOp(value, node.constant(np.array(scale).astype(type_))).z

@@ -1,17 +1,17 @@
-"""The rule for affine sampling grids."""
+"""Rule for AffineGrid."""
 
 from mlir import ir
 
 from relax_mlir.dialects import shapes
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.affine_grid import AffineGridOp
-from relax_mlir.dialects.relax.movement import PermuteDimsOp
+from relax_mlir.dialects.relax.manipulate import PermuteDimsOp
 from relax_mlir.frontends.onnx.node_form import input_shape
 
 
 @onnx_rule("AffineGrid", since=20)
 def affine_grid(node: OnnxNode) -> ir.Value:
-    """The sampling grid of an image or a volume.
+    """Sampling grid of an image (2D) or a volume (3D) under an affine transform.
 
     Source: ONNX AffineGrid-20.
     """

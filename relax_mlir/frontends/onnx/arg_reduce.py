@@ -1,8 +1,8 @@
-"""Rules for the searches along an axis."""
+"""Rules for argmax and argmin."""
 
 from mlir import ir
 
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arg_reduce import (
     ArgmaxLastOp,
     ArgmaxOp,
@@ -14,23 +14,23 @@ from relax_mlir.dialects.relax.arg_reduce import (
 
 @onnx_rule("ArgMax", since=1)
 def argmax(node: OnnxNode) -> ir.Value:
-    """The index of the first, or the last, of the largest elements.
+    """Index of the maximum along an axis; ties go to the first or the last one.
 
     Source: ONNX ArgMax-13.
     """
-    return _search(node, ArgmaxOp, ArgmaxLastOp)
+    return _arg_reduce(node, ArgmaxOp, ArgmaxLastOp)
 
 
 @onnx_rule("ArgMin", since=1)
 def argmin(node: OnnxNode) -> ir.Value:
-    """The index of the first, or the last, of the smallest elements.
+    """Index of the minimum along an axis; ties go to the first or the last one.
 
     Source: ONNX ArgMin-13.
     """
-    return _search(node, ArgminOp, ArgminLastOp)
+    return _arg_reduce(node, ArgminOp, ArgminLastOp)
 
 
-def _search(
+def _arg_reduce(
     node: OnnxNode, first: type[ArgReduceOp], last: type[ArgReduceOp]
 ) -> ir.Value:
     op = last if node.flag("select_last_index", default=False) else first

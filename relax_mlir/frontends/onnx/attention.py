@@ -1,4 +1,4 @@
-"""The rule for attention as the standard defines it."""
+"""Rule for the standard's Attention operator."""
 
 import math
 from functools import reduce
@@ -7,32 +7,32 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dim_bounds import is_known_le
-from relax_mlir.dialects.hooks import LeftToBodyError, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, UseFunctionBodyError, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, SubtractOp
 from relax_mlir.dialects.relax.attention import CausalMaskOp
 from relax_mlir.dialects.relax.bitwise import LogicalAndOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import EqualOp, LessEqualOp, LessOp, WhereOp
+from relax_mlir.dialects.relax.concat_split import ConcatOp
 from relax_mlir.dialects.relax.elementwise import wide_type
-from relax_mlir.dialects.relax.joining import ConcatOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
 from relax_mlir.dialects.relax.reduce import MaxOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.heads import (
     Heads,
-    Scoring,
-    attended,
-    joined,
-    of_rank_4,
-    places,
-    size_of,
-    split,
-    unless,
+    ScoreOptions,
+    additive_mask,
+    dim_scalar,
+    merge_heads,
+    positions,
+    scaled_dot_product_attention,
+    split_heads,
+    unsqueeze_to_rank_4,
 )
-from relax_mlir.frontends.onnx.indices import checked
-from relax_mlir.frontends.onnx.scores import number
+from relax_mlir.frontends.onnx.indices import checked_indices
+from relax_mlir.frontends.onnx.scores import scalar_like
+from relax_mlir.symbolic.bounds import is_known_le
 
 __all__ = ["attention"]
 
@@ -46,15 +46,15 @@ _PRECISIONS = {1: "f32", 10: "f16", _DOUBLE: "f64", 16: "bf16"}
 
 @onnx_rule("Attention", since=23)
 def attention(node: OnnxNode) -> list[ir.Value | None]:
-    """Attention of heads, with masks and with what is remembered.
+    """Multi-head attention with masks and a KV cache.
 
-    The scores themselves, windows and softmax in more bits than the operands have are left
-    to the body that the standard gives.
+    Score outputs, sliding windows and a softmax in higher precision than the operands are
+    left to the function body that the standard defines.
 
     Source: ONNX Attention-23, -24.
     """
     _check_form(node)
-    heads = Heads(*(_by_heads(node, index) for index in range(3)))
+    heads = Heads(*(_split_operand(node, index) for index in range(3)))
     before: Dim = 0
     if node.optional(4) is not None:
         before = tensors.shape_of(node.input(4))[2]
@@ -63,32 +63,34 @@ def attention(node: OnnxNode) -> list[ir.Value | None]:
             ConcatOp([node.input(4), heads.key], axis=2).y,
             ConcatOp([node.input(5), heads.value], axis=2).y,
         )
-    total = _total(node)
+    total = _key_count(node)
     is_causal = node.flag("is_causal", default=False) and node.optional(6) is None
-    sees_all = not is_causal or is_known_le(total - 1, before)
-    scoring = Scoring(
+    is_unmasked = not is_causal or is_known_le(total - 1, before)
+    scoring = ScoreOptions(
         _scale(node, heads),
         max(0.0, node.attrs.get("softcap", 0.0)),
-        _added(node, heads),
-        None if sees_all else before,
+        _additive_masks(node, heads),
+        None if is_unmasked else before,
     )
-    y = _zero_where_blind(node, attended(node, heads, scoring), scoring, total)
+    y = _zero_fully_masked(
+        node, scaled_dot_product_attention(node, heads, scoring), scoring, total
+    )
     if len(tensors.shape_of(node.input(0))) == 3:
-        y = joined(y)
+        y = merge_heads(y)
     return [y, heads.key, heads.value]
 
 
 def _check_form(node: OnnxNode) -> None:
-    """Leave a node to the standard's body that asks for more than this rule gives.
+    """Validate a node, and leave one that this rule does not support to the standard's body.
 
     Raises:
-        LeftToBodyError: it does.
-        ValueError: an operand has another rank or another size of heads than it may, or one
-            of two that go together is missing.
+        LeftToBodyError: the node uses a feature that this rule does not support.
+        ValueError: an operand has a wrong rank or head size, or only one of the past key
+            and the past value is given.
     """
     _check_ranks(node)
     _check_head_size(node)
-    node.flag("is_causal", default=False)  # the body takes others for 0
+    node.flag("is_causal", default=False)  # the body treats other values as 0
     if node.attrs.get("scale", 1.0) < 0:
         raise ValueError("attribute `scale`: expected 0 or more, as its root is taken")
     precision = node.attrs.get("softmax_precision", 1)
@@ -102,7 +104,7 @@ def _check_form(node: OnnxNode) -> None:
     if not types[0].is_float:
         raise ValueError(f"input 0: expected floats, got {types[0]}")
     mask = node.optional(3)
-    is_other = any(
+    is_unsupported = any(
         (
             any(node.wanted[3:]),
             set(node.attrs) - set(_NAMES),
@@ -110,20 +112,20 @@ def _check_form(node: OnnxNode) -> None:
             node.attrs.get("softmax_precision") == _DOUBLE and types[0].bits < 64,
             mask is not None and not _is_known_mask(node, mask),
             node.optional(4) is not None and node.optional(6) is not None,
-            not all(isinstance(size, int) for size in _sizes_of_heads(node)),
+            not all(isinstance(size, int) for size in _head_dims(node)),
         )
     )
-    if is_other:  # a body without a cap has none at all
-        raise LeftToBodyError(*["softcap"] * (node.attrs.get("softcap", 0.0) <= 0))
+    if is_unsupported:  # without `softcap` the body applies no cap
+        raise UseFunctionBodyError(*["softcap"] * (node.attrs.get("softcap", 0.0) <= 0))
 
 
 def _check_head_size(node: OnnxNode) -> None:
-    """Check that heads of keys are as large as those of queries.
+    """Check that heads of keys and queries have the same size.
 
-    The standard's body repeats keys of one feature.
+    The standard's body would broadcast keys with one feature instead.
 
     Raises:
-        ValueError: they are not.
+        ValueError: the sizes differ.
     """
     names = ("q_num_heads", "kv_num_heads")
     features = [tensors.shape_of(node.input(index)) for index in range(2)]
@@ -138,18 +140,18 @@ def _check_head_size(node: OnnxNode) -> None:
 
 
 def _check_lengths(node: OnnxNode) -> None:
-    """Check the lengths of sequences that are padded; the check stands by itself."""
+    """Emit a range check of ``nonpad_kv_seqlen``; nothing uses its result."""
     lengths, key = node.optional(6), tensors.shape_of(node.input(1))
     if lengths is not None:
         total = key[-2]  # of [batch, keys, features] and of [batch, heads, keys, size]
-        checked(node, lengths, "nonpad_kv_seqlen", total + 1)
+        checked_indices(node, lengths, "nonpad_kv_seqlen", total + 1)
 
 
 def _check_ranks(node: OnnxNode) -> None:
-    """Check that operands are there, and have the ranks that they may have.
+    """Check that required operands are present and that all have allowed ranks.
 
     Raises:
-        ValueError: one is missing, or has another rank.
+        ValueError: an operand is missing or has a wrong rank.
     """
     rank = len(tensors.shape_of(node.input(0)))
     allowed = {
@@ -174,8 +176,8 @@ def _check_ranks(node: OnnxNode) -> None:
         raise ValueError("inputs 4 and 5, past keys and values, go together")
 
 
-def _sizes_of_heads(node: OnnxNode) -> list[Dim]:
-    """The sizes that say how many heads there are, and how large those of queries are."""
+def _head_dims(node: OnnxNode) -> list[Dim]:
+    """The dimensions from which head counts and the query head size follow."""
     query, key, value = (tensors.shape_of(node.input(index)) for index in range(3))
     if len(query) == 3:
         return [query[-1], key[-1], value[-1]]
@@ -183,12 +185,12 @@ def _sizes_of_heads(node: OnnxNode) -> list[Dim]:
 
 
 def _is_known_mask(node: OnnxNode, mask: ir.Value) -> bool:
-    """Whether a mask is of numbers or of truth, and can be as long as there are keys.
+    """Whether a mask is float or boolean, and has at most one element per key.
 
     Raises:
-        ValueError: it is longer.
+        ValueError: the mask is longer than the keys.
     """
-    shape, total = tensors.shape_of(mask), _total(node)
+    shape, total = tensors.shape_of(mask), _key_count(node)
     if is_known_le(total + 1, shape[-1]):
         raise ValueError(f"input 3: expected up to {total} keys, got {shape[-1]}")
     is_long = shape[-1] == total
@@ -196,54 +198,58 @@ def _is_known_mask(node: OnnxNode, mask: ir.Value) -> bool:
     return is_long and tensors.dtype_of(mask).kind in "bf"
 
 
-def _total(node: OnnxNode) -> Dim:
-    """How many keys there are, remembered ones included."""
+def _key_count(node: OnnxNode) -> Dim:
+    """The number of keys, those of the KV cache included."""
     past, new = node.optional(4), tensors.shape_of(node.input(1))[-2]
     return new if past is None else tensors.shape_of(past)[2] + new
 
 
-def _by_heads(node: OnnxNode, index: int) -> ir.Value:
+def _split_operand(node: OnnxNode, index: int) -> ir.Value:
     """An operand as [batch, heads, sequence, size].
 
     Raises:
-        ValueError: it has another rank, or features that do not fit the heads.
+        ValueError: the rank is not 3 or 4, or heads do not divide the features.
     """
     x = node.input(index)
     if len(tensors.shape_of(x)) == 4:
         return x
     name = "kv_num_heads" if index else "q_num_heads"
-    return split(x, node.attr(name), index)
+    return split_heads(x, node.attr(name), index)
 
 
 def _scale(node: OnnxNode, heads: Heads) -> float:
-    """What scores are multiplied by; 1 over the root of a head's size if nothing is said."""
+    """The scale of scores; by default 1 / sqrt(head size)."""
     size = tensors.shape_of(heads.query)[3]
     assert isinstance(size, int)
     return node.attrs["scale"] if "scale" in node.attrs else 1 / math.sqrt(size)
 
 
-def _added(node: OnnxNode, heads: Heads) -> list[ir.Value]:
-    """What masks add to scores, of rank 4: -inf for keys that they hide."""
+def _additive_masks(node: OnnxNode, heads: Heads) -> list[ir.Value]:
+    """Additive masks of scores, of rank 4: -inf for hidden keys."""
     mask, wide = node.optional(3), wide_type(tensors.dtype_of(heads.query))
-    seen, added = _padded_out(node, heads), []
+    visible, added = _padding_masks(node, heads), []
     if mask is not None:
-        mask = of_rank_4(_as_long(node, mask, tensors.shape_of(heads.key)[2]))
+        mask = unsqueeze_to_rank_4(
+            _padded_mask(node, mask, tensors.shape_of(heads.key)[2])
+        )
         if tensors.dtype_of(mask).kind == "b":
-            seen.append(mask)
+            visible.append(mask)
         else:
             added.append(AstypeOp(mask, dtype=wide).y)
-    if seen:
+    if visible:
         zero = node.constant(np.zeros((), wide.numpy))
-        added.append(unless(node, reduce(_both, seen), zero, -math.inf))
+        added.append(
+            additive_mask(node, reduce(_logical_and, visible), zero, -math.inf)
+        )
     return added
 
 
-def _both(a: ir.Value, b: ir.Value) -> ir.Value:
+def _logical_and(a: ir.Value, b: ir.Value) -> ir.Value:
     return LogicalAndOp(a, b).z
 
 
-def _as_long(node: OnnxNode, mask: ir.Value, total: Dim) -> ir.Value:
-    """A mask with a place for every key; those that it lacks are hidden."""
+def _padded_mask(node: OnnxNode, mask: ir.Value, total: Dim) -> ir.Value:
+    """A mask padded to the number of keys; keys beyond its end are hidden."""
     shape = tensors.shape_of(mask)
     if shape[-1] == total:
         return mask
@@ -252,10 +258,10 @@ def _as_long(node: OnnxNode, mask: ir.Value, total: Dim) -> ir.Value:
     return PadOp(mask, pad_width=(*width, total - shape[-1]), pad_value=hidden).y
 
 
-def _padded_out(node: OnnxNode, heads: Heads) -> list[ir.Value]:
-    """Which keys are no padding, and, if asked for, do not come after their query.
+def _padding_masks(node: OnnxNode, heads: Heads) -> list[ir.Value]:
+    """Boolean masks of the keys that are not padding, causal if the node is.
 
-    The last query of a sequence stands at its last key that is no padding.
+    The last query of a sequence is aligned with its last key that is not padding.
     """
     lengths = node.optional(6)
     if lengths is None:
@@ -263,24 +269,25 @@ def _padded_out(node: OnnxNode, heads: Heads) -> list[ir.Value]:
     batch, _, length, _ = tensors.shape_of(heads.query)
     total = tensors.shape_of(heads.key)[2]
     ends = ReshapeOp(lengths, shape=(batch, 1, 1, 1)).y
-    keys = places(total, (1, 1, 1, total))
-    seen = [LessOp(keys, ends).z]
+    keys = positions(total, (1, 1, 1, total))
+    visible = [LessOp(keys, ends).z]
     if node.flag("is_causal", default=False):
-        behind = SubtractOp(ends, size_of(node, length)).z
-        own = AddOp(places(length, (1, 1, length, 1)), behind).z
-        seen.append(LessEqualOp(keys, own).z)
-    return seen
+        offset = SubtractOp(ends, dim_scalar(node, length)).z
+        own = AddOp(positions(length, (1, 1, length, 1)), offset).z
+        visible.append(LessEqualOp(keys, own).z)
+    return visible
 
 
-def _zero_where_blind(
-    node: OnnxNode, y: ir.Value, scoring: Scoring, total: Dim
+def _zero_fully_masked(
+    node: OnnxNode, y: ir.Value, scoring: ScoreOptions, total: Dim
 ) -> ir.Value:
-    """The result, and 0 for queries that see no key, by what masks say of them.
+    """The result, with 0 for queries whose keys are all masked.
 
     Args:
-        node: that makes constants.
+        node: creates constants.
         y: [batch, heads, sequence, size].
-        scoring: how scores were made; total: how many keys there are.
+        scoring: options of the scores, with their additive masks.
+        total: the number of keys.
     """
     if not scoring.added:
         return y
@@ -290,5 +297,5 @@ def _zero_where_blind(
         wide = (batch, heads, tensors.shape_of(y)[2], total)
         hidden = CausalMaskOp(BroadcastToOp(hidden, shape=wide).y, k=scoring.before).y
     most = MaxOp(hidden, axis=(-1,), keepdims=True).y
-    is_blind = EqualOp(most, number(node, -math.inf, most)).z
-    return WhereOp(is_blind, number(node, 0, y), y).z
+    is_fully_masked = EqualOp(most, scalar_like(node, -math.inf, most)).z
+    return WhereOp(is_fully_masked, scalar_like(node, 0, y), y).z

@@ -1,4 +1,4 @@
-"""Attributes of nodes as Python values."""
+"""Node attributes as Python values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from onnx import AttributeProto
 
 from relax_mlir.frontends.onnx.weights import Weights
 
-__all__ = ["attribute_type", "attribute_value", "resolved"]
+__all__ = ["attribute_type", "attribute_value", "resolve_references"]
 
 _FIELDS: Mapping[int, str] = {
     AttributeProto.FLOAT: "f",
@@ -24,10 +24,10 @@ _FIELDS: Mapping[int, str] = {
 
 
 def attribute_type(attribute: onnx.AttributeProto) -> int:
-    """Which of ``AttributeProto.AttributeType`` it is; IR version 1 did not say.
+    """The ``AttributeProto.AttributeType``, inferred from the set field for IR version 1.
 
     Raises:
-        ValueError: it has no value, or a type that ONNX does not know.
+        ValueError: the attribute has no value, or a type that ONNX does not define.
     """
     kind = attribute.type
     if kind == AttributeProto.UNDEFINED:
@@ -39,11 +39,11 @@ def attribute_type(attribute: onnx.AttributeProto) -> int:
 
 
 def attribute_value(attribute: onnx.AttributeProto, weights: Weights) -> Any:
-    """int, float, str (bytes if not UTF-8), array, or a list of one of these.
+    """The value as int, float, str (bytes if not UTF-8), array, or a list of one of these.
 
     Raises:
-        ValueError: the value is damaged.
-        NotImplementedError: values of this kind are not supported.
+        ValueError: the value is corrupt.
+        NotImplementedError: values of this type are not supported.
     """
     kind = attribute_type(attribute)
     if kind not in _FIELDS or kind == AttributeProto.GRAPH:
@@ -65,7 +65,7 @@ def _text(value: bytes) -> str | bytes:
         return value
 
 
-_Decoder = Callable[[Any, Weights], Any]  # Any: one of the fields, one of the values
+_Decoder = Callable[[Any, Weights], Any]  # Any: a field's value, a Python value
 _DECODERS: Mapping[int, _Decoder] = {
     AttributeProto.FLOAT: lambda value, _: value,
     AttributeProto.INT: lambda value, _: value,
@@ -78,15 +78,15 @@ _DECODERS: Mapping[int, _Decoder] = {
 }
 
 
-def resolved(
+def resolve_references(
     attributes: Iterable[onnx.AttributeProto],
     given: Mapping[str, onnx.AttributeProto],
 ) -> dict[str, onnx.AttributeProto]:
-    """Attributes by name; those that refer to a function's call are looked up.
+    """Attributes by name, with references to function attributes resolved.
 
     Args:
-        attributes: of a node in the body of a function.
-        given: of the call; a node lacks what refers to one that is not there.
+        attributes: those of a node in the body of a function.
+        given: those of the call; references to attributes missing here are dropped.
     """
     found: dict[str, onnx.AttributeProto] = {}
     for proto in attributes:

@@ -1,4 +1,4 @@
-"""From a checked graph to relax operations, node by node through the rules."""
+"""Builder of a module's ``main`` from an ONNX graph, node by node through the rules."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,28 +12,28 @@ from mlir.dialects import func
 from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import LeftToBodyError, find_onnx_rule
+from relax_mlir.dialects.op_interface import UseFunctionBodyError, find_onnx_rule
 from relax_mlir.frontends.onnx import shape_values, values
-from relax_mlir.frontends.onnx.attributes import attribute_value, resolved
+from relax_mlir.frontends.onnx.attributes import attribute_value, resolve_references
 from relax_mlir.frontends.onnx.coverage import Coverage
 from relax_mlir.frontends.onnx.emitter import Emitter
 from relax_mlir.frontends.onnx.functions import Function, Functions
 from relax_mlir.frontends.onnx.graph import (
     Graph,
     Node,
-    identity,
-    inlined,
+    defined_names,
+    identity_node,
+    inlined_body,
     live_nodes,
-    made_by,
-    renamed,
+    with_prefix,
 )
-from relax_mlir.frontends.onnx.report import OnnxReport, Problem, sentence
+from relax_mlir.frontends.onnx.report import OnnxReport, Problem, error_sentence
 from relax_mlir.frontends.onnx.schemas import check_inputs, check_node
 from relax_mlir.frontends.onnx.scope import (
     BlockedError,
-    LaterError,
+    DeferredError,
     Scope,
-    with_assumed,
+    with_default_opsets,
 )
 from relax_mlir.frontends.onnx.signature import InputType
 from relax_mlir.frontends.onnx.stages import (
@@ -41,47 +41,49 @@ from relax_mlir.frontends.onnx.stages import (
     RUN_NODE,
     RUN_STAGE,
     Stage,
-    concerns_text,
-    staged,
+    call_stage,
+    has_string_values,
 )
 from relax_mlir.frontends.onnx.values import GraphValue
 from relax_mlir.frontends.onnx.weights import Weights
-from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.fold_constants import known_array
+from relax_mlir.ir.module import IRModule
+from relax_mlir.passes.relax.fold_constants import constant_value
 
 __all__ = ["GraphBuilder"]
 
-_MAX_CALLS = 64  # functions that call each other, deep
-_MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^64
+_MAX_CALLS = 64  # nesting depth of function calls
+_MAX_EXPANDED = 100_000  # nodes from function bodies: a few lines can expand to 2^64
 
 
 class _InlineError(Exception):
-    """The body of a function has to stand where the function is called.
+    """A function body must be inlined into the graph that calls it.
 
     Attributes:
-        function: what is called; attrs: of the call.
+        function: the callee.
+        attrs: attributes of the call.
     """
 
     def __init__(
         self, function: Function, attrs: Mapping[str, onnx.AttributeProto]
     ) -> None:
-        """Say what is called."""
+        """Keep the callee and the attributes of the call."""
         super().__init__("the body of a function has to be inlined")
         self.function, self.attrs = function, attrs
 
 
 class _NotTopError(Exception):
-    """A node stands in a function, and has to stand in the graph itself."""
+    """A node inside a function body is supported only in the graph itself."""
 
 
 class _NoRuleError(Exception):
-    """No rule knows the operator."""
+    """No rule handles the operator."""
 
 
 class GraphBuilder:
     """Builds the function ``main`` of a module from a graph.
 
-    What cannot be built goes to the report, and so does not hide what comes later.
+    Nodes that cannot be built are added to the report, and building goes on, so that one
+    import reports all problems.
     """
 
     def __init__(
@@ -91,7 +93,7 @@ class GraphBuilder:
         weights: Weights,
         report: OnnxReport,
     ) -> None:
-        """Build nothing yet."""
+        """Prepare a builder; :meth:`main` builds."""
         self._module = module
         self._functions = functions
         self._weights = weights
@@ -112,12 +114,12 @@ class GraphBuilder:
         known: Mapping[str, GraphValue],
         opsets: Mapping[str, int],
     ) -> None:
-        """Add ``main``; if the report is not clean after that, it is not complete.
+        """Add ``main``; it is complete only if the report is clean afterwards.
 
         Args:
-            graph: what it computes.
-            types: of its parameters, by name, in order.
-            known: inputs that are no parameters.
+            graph: the graph to build.
+            types: parameter types by name, in order; None for one that is not a tensor.
+            known: inputs with known values, which are not parameters.
             opsets: versions of the operator domains.
         """
         with self._module.context, ir.Location.unknown():
@@ -126,15 +128,15 @@ class GraphBuilder:
                 function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
-            scope = Scope(with_assumed(opsets))
+            scope = Scope(with_default_opsets(opsets))
             scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
                 if types[name] is None:
                     self._set_untyped(name, argument, scope)
                     scope.objects.add(name)
                 else:
-                    scope.values[name] = values.computed(name, argument)
-            self._names = made_by(graph)
+                    scope.values[name] = values.computed_value(name, argument)
+            self._names = defined_names(graph)
             with ir.InsertionPoint(block):
                 self._run(graph, graph.outputs, scope)
                 self._call_stage(graph, scope)
@@ -148,10 +150,10 @@ class GraphBuilder:
     def _returned(self, graph: Graph, scope: Scope) -> list[ir.Value]:
         try:
             return [self._output(name, scope) for name in graph.outputs]
-        except (BlockedError, LaterError):
+        except (BlockedError, DeferredError):
             return []
         except (ValueError, NotImplementedError) as error:
-            self._report.problems.append(Problem(sentence(error), error))
+            self._report.problems.append(Problem(error_sentence(error), error))
             return []
 
     def _output(self, name: str, scope: Scope) -> ir.Value:
@@ -162,7 +164,7 @@ class GraphBuilder:
             raise type(error)(f"output `{name}`: {error}") from error
 
     def _run(self, graph: Graph, outputs: Sequence[str], scope: Scope) -> None:
-        """Build what these outputs depend on; they are in ``scope`` then."""
+        """Build the nodes that these outputs depend on, and bind the outputs in ``scope``."""
         nodes = live_nodes(graph, outputs)
         used = {name for node in nodes for name in node.reads}.union(outputs)
         for name, tensor in graph.initializers.items():
@@ -173,15 +175,17 @@ class GraphBuilder:
 
     def _initializer(self, name: str, tensor: onnx.TensorProto, scope: Scope) -> None:
         try:
-            scope.values[name] = values.constant(name, self._weights.array(tensor))
+            scope.values[name] = values.constant_value(
+                name, self._weights.array(tensor)
+            )
         except (ValueError, NotImplementedError) as error:
             scope.blocked.add(name)
-            message = f"initializer `{name}`: {sentence(error)}"
+            message = f"initializer `{name}`: {error_sentence(error)}"
             self._report.problems.append(Problem(message, error))
 
     def _node(self, node: Node, scope: Scope, used: set[str]) -> None:
-        """Build a node; report it if that fails, and go on."""
-        self._note(node, scope)
+        """Build a node, or report why it cannot be built."""
+        self._record(node, scope)
         try:
             try:
                 self._build(node, scope, used)
@@ -189,53 +193,55 @@ class GraphBuilder:
                 self._inline(node, error, used, scope)
         except _NoRuleError:
             self._coverage.add_gap(node, scope)
-        except LaterError as error:
+        except DeferredError as error:
             if self._calls:
                 raise
-            self._postpone(node, error, scope)
+            self._defer(node, error, scope)
             return
         except _NotTopError:
             raise
         except BlockedError:
             if not self._coverage.has_rule(node, scope):
                 self._coverage.add_gap(node, scope)
-        except Exception as error:  # rules meet whatever stands in a file
+        except Exception as error:  # a malformed file may raise anything in a rule
             self._coverage.add_problem(node, scope, error)
         else:
             return
         scope.blocked.update(name for name in node.outputs if name)
 
-    def _note(self, node: Node, scope: Scope) -> None:
-        """Count a node of the graph itself."""
+    def _record(self, node: Node, scope: Scope) -> None:
+        """Add a node of the graph itself to the report's operators and to the node order."""
         if not self._calls:
             names = self._report.operators.setdefault(node.op_type, [])
             names.append(scope.path + node.name)
             self._order.append(node)
 
     def _build(self, node: Node, scope: Scope, used: set[str]) -> None:
-        """Build a node in the way that its operator asks for."""
+        """Build a node by a rule, as a branch, or as a call of the host runtime."""
         wanted = tuple(name in used for name in node.outputs)
-        is_alone = self._runs_alone(node, scope)
-        if node.op_type == "If" or is_alone:
+        runs_on_host = self._runs_on_host(node, scope)
+        if node.op_type == "If" or runs_on_host:
             check_node(node, scope.opset(node))
             check_inputs(node, scope.opset(node))
         if node.op_type == "If":
-            self._choose(node, scope)
+            self._build_if(node, scope)
         elif node.op_type == "Identity" and scope.objects & set(node.inputs[:1]):
-            self._bind_again(node.outputs[0], node.inputs[0], scope)
-        elif is_alone:
-            self._run_alone(node, wanted, scope)
+            self._bind_alias(node.outputs[0], node.inputs[0], scope)
+        elif runs_on_host:
+            self._call_host(node, wanted, scope)
         else:
             results = self._results(node, scope, wanted)
             self._bind(node, results, wanted, scope)
 
-    def _runs_alone(self, node: Node, scope: Scope) -> bool:
-        """Whether a node is left to what runs single nodes."""
-        is_known = node.op_type in HOST_OPERATORS or concerns_text(node, scope.objects)
+    def _runs_on_host(self, node: Node, scope: Scope) -> bool:
+        """Whether a node is executed by the host runtime's single-node executor."""
+        is_known = node.op_type in HOST_OPERATORS or has_string_values(
+            node, scope.objects
+        )
         return is_known and self._functions.of_model(node) is None
 
-    def _choose(self, node: Node, scope: Scope) -> None:
-        """Build the branch that a known condition takes, in place.
+    def _build_if(self, node: Node, scope: Scope) -> None:
+        """Build the branch that a constant condition selects, in place.
 
         Source: ONNX If-25.
         """
@@ -243,15 +249,15 @@ class GraphBuilder:
             raise _NotTopError
         condition = scope.find(node.inputs[0])
         if condition is None or condition.array is None:
-            raise LaterError(condition)
+            raise DeferredError(condition)
         if condition.array.size != 1:
             raise ValueError(f"expected one condition, got {condition.array.size}")
         taken = "then_branch" if condition.array.item() else "else_branch"
         body = node.bodies[taken]
         path = f"{scope.path}{node.name}/"
-        if not self._names.isdisjoint(made_by(body)):
-            body = renamed(body, self._prefix(body, path))
-        self._names |= made_by(body)
+        if not self._names.isdisjoint(defined_names(body)):
+            body = with_prefix(body, self._prefix(body, path))
+        self._names |= defined_names(body)
         self._run(body, body.outputs, replace(scope, path=path))
         if len(node.outputs) != len(body.outputs):
             raise ValueError(
@@ -260,19 +266,19 @@ class GraphBuilder:
             )
         for name, source in zip(node.outputs, body.outputs, strict=True):
             if name:
-                self._bind_again(name, source, scope)
+                self._bind_alias(name, source, scope)
 
-    def _prefix(self, body: Graph, wish: str) -> str:
-        """What to put before names of a graph, so that they are new."""
-        prefix = wish
-        while any(prefix + name in self._names for name in made_by(body)):
+    def _prefix(self, body: Graph, preferred: str) -> str:
+        """A prefix that makes all names of a graph unique."""
+        prefix = preferred
+        while any(prefix + name in self._names for name in defined_names(body)):
             prefix += "_"
         return prefix
 
     def _inline(
         self, node: Node, error: _InlineError, used: set[str], scope: Scope
     ) -> None:
-        """Build the body of a function as part of the graph itself."""
+        """Inline the body of a function into the graph itself."""
         self._order.remove(node)
         function = error.function
         path = f"{scope.path}{node.name}/"
@@ -283,8 +289,8 @@ class GraphBuilder:
         }
         given = dict(zip_longest(function.graph.inputs, node.inputs, fillvalue=""))
         prefix = self._prefix(function.graph, path)
-        body = inlined(function.graph, prefix, given, error.attrs, opsets)
-        self._names |= made_by(body)
+        body = inlined_body(function.graph, prefix, given, error.attrs, opsets)
+        self._names |= defined_names(body)
         bound = [
             (name, source)
             for name, source in zip(node.outputs, body.outputs, strict=False)
@@ -294,14 +300,14 @@ class GraphBuilder:
         self._run(body, [source for _, source in bound], replace(scope, path=path))
         self._inlined -= 1
         for name, source in bound:
-            self._bind_again(name, source, scope)
+            self._bind_alias(name, source, scope)
 
-    def _bind_again(self, name: str, source: str, scope: Scope) -> None:
-        """Give what is called ``source`` a second name."""
+    def _bind_alias(self, name: str, source: str, scope: Scope) -> None:
+        """Bind ``name`` as an alias of ``source``."""
         if source in scope.blocked:
             scope.blocked.add(name)
             return
-        copy = identity(source, name)
+        copy = identity_node(source, name)
         self._order.append(copy)
         if source in scope.values:
             scope.values[name] = scope.values[source]
@@ -311,47 +317,48 @@ class GraphBuilder:
             if source in names:
                 names.add(name)
 
-    def _postpone(self, node: Node, error: LaterError, scope: Scope) -> None:
-        """Leave a node to the stage that is built when the model runs."""
+    def _defer(self, node: Node, error: DeferredError, scope: Scope) -> None:
+        """Add a node to the subgraph that is compiled when the model runs."""
         self._report.later.append(scope.path + node.name)
-        self._coverage.look_at(node, scope)
+        self._coverage.check_deferred(node, scope)
         if error.needed is not None:
             inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is error.needed]
             first = node.inputs[0]
             small = [n for n, v in inputs.items() if v is not None and v.is_small]
             small = [n for n in small if n != first or not found]
-            if error.is_of_sizes:
+            if error.needs_shape_only:
                 self._stage.sized.update(found)
                 found = []
-            self._stage.static |= {*found, *small}  # which will most likely be needed
+            # Small values are likely to be needed as constants, too.
+            self._stage.static |= {*found, *small}
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
 
     def _call_stage(self, graph: Graph, scope: Scope) -> None:
-        """Call the stage, if there is one, for the outputs that it makes."""
+        """Emit the call of the deferred subgraph for the outputs that it defines, if any."""
         stage = self._stage
         if not stage.nodes or not self._report.is_ok:
             return
         known = {n for n, v in scope.values.items() if v is not None and v.is_sizes}
         stage.pull_in(self._order, known)
-        made = {name for node in stage.nodes for name in node.outputs}
-        outputs = [n for n in graph.outputs if n in made]
-        self._staged(RUN_STAGE, stage, outputs, scope)
+        defined = {name for node in stage.nodes for name in node.outputs}
+        outputs = [n for n in graph.outputs if n in defined]
+        self._call_runtime(RUN_STAGE, stage, outputs, scope)
 
-    def _run_alone(self, node: Node, wanted: Sequence[bool], scope: Scope) -> None:
-        """Let a node run by itself; it may work on sequences."""
+    def _call_host(self, node: Node, wanted: Sequence[bool], scope: Scope) -> None:
+        """Emit a call that runs one node on the host; its values may be sequences."""
         if self._calls:
             raise _NotTopError
         if any(name not in scope.values for name in node.reads):
-            raise LaterError
-        self._coverage.look_inside(node, scope)
+            raise DeferredError
+        self._coverage.check_bodies(node, scope)
         outputs = [
             n for n, is_read in zip(node.outputs, wanted, strict=True) if is_read
         ]
-        self._staged(RUN_NODE, Stage([node]), outputs, scope)
+        self._call_runtime(RUN_NODE, Stage([node]), outputs, scope)
 
-    def _staged(
+    def _call_runtime(
         self, callee: str, stage: Stage, outputs: Sequence[str], scope: Scope
     ) -> None:
         inputs = [self._folded(scope.values[name]) for name in stage.reads]
@@ -361,22 +368,22 @@ class GraphBuilder:
         model = stage.model(outputs, scope.opsets, self._functions.protos)
         given = [self._emitter.read(value) for value in inputs]
         pool = self._module.constants
-        made = staged(callee, model, given, len(outputs), pool)
-        for name, value in zip(outputs, made, strict=True):
+        results = call_stage(callee, model, given, len(outputs), pool)
+        for name, value in zip(outputs, results, strict=True):
             self._set_untyped(name, value, scope)
 
     def _folded(self, value: GraphValue | None) -> GraphValue | None:
-        """A value as a constant, if it depends on constants alone.
+        """A value as a constant, if it depends on constants only.
 
-        It is packed and multiplied by others when a stage is compiled, not in each call.
+        The compiler of the deferred subgraph can then fold and prepack it once.
         """
         if value is None or value.value is None or value.content is not None:
             return value
-        array = known_array(self._module, value.value)
-        return value if array is None else values.constant(value.name, array)
+        array = constant_value(self._module, value.value)
+        return value if array is None else values.constant_value(value.name, array)
 
     def _set_untyped(self, name: str, value: ir.Value, scope: Scope) -> None:
-        scope.values[name] = values.untyped(name, value)
+        scope.values[name] = values.untyped_value(name, value)
         scope.later.add(name)
 
     def _results(
@@ -387,7 +394,7 @@ class GraphBuilder:
         inputs = [scope.find(name) for name in node.inputs]
         for name in node.reads:
             scope.find(name)
-        protos = resolved(node.proto.attribute, scope.attrs)
+        protos = resolve_references(node.proto.attribute, scope.attrs)
         if function is not None:
             return self._call(node, function, inputs, protos, scope, wanted)
         check_node(node, opset)
@@ -398,19 +405,21 @@ class GraphBuilder:
         }
         count = len(node.outputs)
         if node.op_type == "Cast" and _is_scalar(inputs[0]):
-            inputs = [self._folded(inputs[0])]  # to a size, as of an interpolation
+            inputs = [self._folded(inputs[0])]  # often a size, as in a Resize pattern
         found = shape_values.evaluate(node.op_type, attrs, inputs, outputs=count)
         if found is not None:
             names = node.outputs
-            return [values.sizes(n, *f) for n, f in zip(names, found, strict=False)]
-        array = values.retyped(node.op_type, attrs, inputs)
+            return [
+                values.symbolic_value(n, *f) for n, f in zip(names, found, strict=False)
+            ]
+        array = values.fold_cast(node.op_type, attrs, inputs)
         if array is not None:
             return [array]
         rule = find_onnx_rule(node.op_type, opset)
         if rule is not None:
             try:
                 return self._emitter.apply(rule, node, inputs, attrs, scope, wanted)
-            except LeftToBodyError as left:
+            except UseFunctionBodyError as left:
                 protos = {n: p for n, p in protos.items() if n not in left.dropped}
         function = self._functions.of_standard(node, opset, inputs, protos.values())
         if function is None:
@@ -426,7 +435,7 @@ class GraphBuilder:
         wanted: Sequence[bool],
         scope: Scope,
     ) -> None:
-        """Name the results; those that nobody reads may be missing."""
+        """Bind the results to their names; unused results may be missing."""
         bound: dict[str, GraphValue] = {}
         count = len(node.outputs)
         for index, name in enumerate(node.outputs):
@@ -448,7 +457,7 @@ class GraphBuilder:
         scope: Scope,
         wanted: Sequence[bool],
     ) -> list[GraphValue | None]:
-        """Build the body of a function in place of a call."""
+        """Expand a function call: build the callee's body with the call's operands."""
         graph = function.graph
         if len(inputs) > len(graph.inputs):
             raise ValueError(
@@ -456,16 +465,16 @@ class GraphBuilder:
             )
         for name, is_read in zip(graph.outputs, wanted, strict=False):
             if is_read and name in graph.free:
-                raise ValueError(f"nothing in the function makes its output `{name}`")
+                raise ValueError(f"no node of the function defines its output `{name}`")
         self._expanded += len(graph.nodes)
         depth = self._calls + self._inlined
         if depth >= _MAX_CALLS or self._expanded > _MAX_EXPANDED:
             raise ValueError(
-                f"functions call each other deeper than {_MAX_CALLS} levels, or make "
+                f"function calls are nested deeper than {_MAX_CALLS} levels, or expand to "
                 f"more than {_MAX_EXPANDED} nodes"
             )
         inner = Scope(
-            with_assumed(function.opsets),
+            with_default_opsets(function.opsets),
             f"{scope.path}{node.name}/",
             attrs={**function.defaults, **attrs},
             values=dict(zip_longest(graph.inputs, inputs)),
@@ -476,10 +485,10 @@ class GraphBuilder:
         known = len(self._report.problems)
         try:
             self._run(graph, outputs, inner)
-        except (_NotTopError, LaterError):
+        except (_NotTopError, DeferredError):
             if self._calls > 1:
                 raise
-            del self._report.problems[known:]  # they are found again
+            del self._report.problems[known:]  # inlining reports them again
             raise _InlineError(function, inner.attrs) from None
         finally:
             self._calls -= 1
@@ -487,14 +496,14 @@ class GraphBuilder:
 
 
 def _mlir_type(type_: InputType | None) -> ir.Type:
-    """The type of a parameter; of one that is no tensor, any object."""
+    """The type of a parameter; ``!relax.object`` if it is not a tensor."""
     if type_ is None:
         return ir.Type.parse("!relax.object")
     return tensors.tensor_type(*type_)
 
 
 def _is_scalar(value: GraphValue | None) -> bool:
-    """Whether a value is one number."""
+    """Whether a value has exactly one element."""
     return value is not None and all(size == 1 for size in value.shape)
 
 

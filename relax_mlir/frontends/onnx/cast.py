@@ -1,4 +1,4 @@
-"""Rules for conversions of element types."""
+"""Rules for element type conversions."""
 
 import ml_dtypes
 from mlir import ir
@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import ClipOp
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
 from relax_mlir.dialects.relax.cast_scale import CastScaleOp
@@ -18,7 +18,7 @@ _F32 = dtypes.dtype("float32")
 
 @onnx_rule("Cast", since=1)
 def cast_to_name(node: OnnxNode) -> ir.Value:
-    """To the element type that ``to`` is the name of.
+    """Cast to the element type named by ``to``.
 
     Source: ONNX Cast-1.
     """
@@ -31,7 +31,7 @@ def cast_to_name(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Cast", since=6)
 def cast(node: OnnxNode) -> ir.Value:
-    """To the element type that ``to`` is the number of.
+    """Cast to the element type whose ``TensorProto.DataType`` is ``to``.
 
     Source: ONNX Cast-25.
     """
@@ -40,7 +40,7 @@ def cast(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("CastLike", since=15)
 def cast_like(node: OnnxNode) -> ir.Value:
-    """To the element type of the second input.
+    """Cast to the element type of the second input.
 
     Source: ONNX CastLike-25.
     """
@@ -57,7 +57,7 @@ def _cast(node: OnnxNode, to: DType) -> ir.Value:
 
 
 def saturated(x: ir.Value, to: DType) -> ir.Value:
-    """``x`` in another type; too large for a float of eight bits becomes the largest."""
+    """``x`` cast to another type; 8-bit floats saturate to their largest finite value."""
     is_float8 = to.is_float and to.bits == 8
     if is_float8 and tensors.dtype_of(x) != to:
         x = _as_float(x)
@@ -67,7 +67,7 @@ def saturated(x: ir.Value, to: DType) -> ir.Value:
 
 
 def _as_float(x: ir.Value) -> ir.Value:
-    """Other types than f16, bf16 and f32 as f32."""
+    """``x`` as f32, unless it is f16, bf16 or f32 already."""
     type_ = tensors.dtype_of(x)
     is_kept = type_.is_float and type_.bits in (16, 32)
     return x if is_kept else AstypeOp(x, dtype=_F32).y

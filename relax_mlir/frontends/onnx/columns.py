@@ -1,21 +1,21 @@
-"""Rules that go through the columns that windows of pictures are."""
+"""Rules that use im2col or col2im: Col2Im and DeformConv."""
 
 import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
-from relax_mlir.dialects.relax.columns import Col2imOp, DeformColumnsOp
+from relax_mlir.dialects.relax.im2col import Col2imOp, DeformColumnsOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
-from relax_mlir.dialects.relax.windows import check_convolution, kernel_sizes
+from relax_mlir.dialects.relax.window_attributes import check_convolution, kernel_sizes
 from relax_mlir.frontends.onnx.node_form import input_shape
 
 
 @onnx_rule("Col2Im", since=18)
 def col2im(node: OnnxNode) -> ir.Value:
-    """Pictures from the columns that their blocks are.
+    """col2im: sums the blocks held in columns into an image.
 
     Source: ONNX Col2Im-18.
     """
@@ -32,7 +32,7 @@ def col2im(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("DeformConv", since=19)
 def deform_conv(node: OnnxNode) -> ir.Value:
-    """A convolution whose windows read at places that are moved by data.
+    """Deformable convolution: im2col at learned offsets, then a matmul.
 
     Source: ONNX DeformConv-22.
     """
@@ -47,8 +47,8 @@ def deform_conv(node: OnnxNode) -> ir.Value:
     mask = node.optional(4)
     if mask is None:
         one = node.constant(np.ones((), tensors.dtype_of(x).numpy))
-        fields = offset_groups * shapes.product(kernel)
-        mask = BroadcastToOp(one, shape=(batch, fields, *windows)).y
+        mask_channels = offset_groups * shapes.product(kernel)
+        mask = BroadcastToOp(one, shape=(batch, mask_channels, *windows)).y
     columns = DeformColumnsOp(
         x,
         offset,
@@ -59,10 +59,10 @@ def deform_conv(node: OnnxNode) -> ir.Value:
         dilations=node.attr("dilations", []),
         groups=offset_groups,
     ).y
-    rows, places = shapes.product((in_group, *kernel)), shapes.product(windows)
-    matrices = ReshapeOp(columns, shape=(batch, group, rows, places)).y
-    own = shapes.floordiv(channels, group)
-    weights = ReshapeOp(weight, shape=(1, group, own, rows)).y
+    k, points = shapes.product((in_group, *kernel)), shapes.product(windows)
+    matrices = ReshapeOp(columns, shape=(batch, group, k, points)).y
+    out_group = shapes.floordiv(channels, group)
+    weights = ReshapeOp(weight, shape=(1, group, out_group, k)).y
     y = ReshapeOp(MatmulOp(weights, matrices).z, shape=(batch, channels, *windows)).y
     bias = node.optional(3)
     if bias is None:

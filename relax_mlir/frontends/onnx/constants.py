@@ -1,12 +1,12 @@
-"""Rules for constants, and for what is known before the model runs."""
+"""Rules for Constant, Shape and Size."""
 
 import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import ShapeToTensorOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 
 _INT64_MAX = 2**63 - 1
 _SCALARS = {"value_float": np.float32, "value_int": np.int64}
@@ -15,7 +15,7 @@ _VECTORS = {"value_floats": np.float32, "value_ints": np.int64}
 
 @onnx_rule("Constant", since=1)
 def constant(node: OnnxNode) -> np.ndarray:
-    """The value of an attribute.
+    """The constant that an attribute holds.
 
     Source: ONNX Constant-13.
     """
@@ -29,7 +29,7 @@ def constant(node: OnnxNode) -> np.ndarray:
 
 @onnx_rule("Shape", since=1)
 def shape(node: OnnxNode) -> ir.Value:
-    """The sizes as a vector.
+    """The dimensions of a tensor, or a slice of them, as a vector.
 
     Source: ONNX Shape-21.
     """
@@ -39,7 +39,7 @@ def shape(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Size", since=1)
 def size(node: OnnxNode) -> ir.Value:
-    """The number of elements.
+    """The number of elements of a tensor.
 
     Source: ONNX Size-21.
     """

@@ -1,4 +1,4 @@
-"""Rules for tensors that a shape, or a few numbers, tell."""
+"""Rules for tensor creation: ConstantOfShape, EyeLike and Range."""
 
 import math
 from typing import Any
@@ -8,19 +8,19 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
 from relax_mlir.dialects.relax.creation import ArangeOp, EyeLikeOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp
 
-_MATERIALISED = 4096  # elements; a longer range is made when the model runs
+_MATERIALISED = 4096  # elements; longer ranges are computed at run time
 _F64 = dtypes.dtype("float64")
 
 
 @onnx_rule("ConstantOfShape", since=9)
 def constant_of_shape(node: OnnxNode) -> ir.Value:
-    """One value everywhere.
+    """A tensor filled with one value.
 
     Source: ONNX ConstantOfShape-20.
     """
@@ -33,7 +33,7 @@ def constant_of_shape(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("EyeLike", since=9)
 def eye_like(node: OnnxNode) -> ir.Value:
-    """Ones on a diagonal.
+    """A matrix with ones on a diagonal.
 
     Source: ONNX EyeLike-22.
     """
@@ -43,9 +43,10 @@ def eye_like(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Range", since=11)
 def make_range(node: OnnxNode) -> "ir.Value | np.ndarray":
-    """Numbers from a start up to a limit, a step apart.
+    """Evenly spaced numbers: start + i * step, below a limit.
 
-    Source: ONNX Range-11, by its formula; its body adds step to step, and so rounds more.
+    Source: ONNX Range-11, by its formula; its function body accumulates the steps, and so
+    rounds more.
     """
     type_ = tensors.dtype_of(node.input(0))
     known = [node.constant_or_none(i) for i in range(3)]
@@ -74,6 +75,8 @@ def _known_range(
         return np.arange(start, limit, step).astype(type_.numpy)
     if not type_.is_float:
         return ArangeOp(start=start, end=limit, step=step, dtype=type_).y
-    numbers = ArangeOp(start=0, end=count, dtype=_F64).y  # of which f32 has too few
-    factor, shift = (node.constant(np.array(v, np.float64)) for v in (step, start))
-    return AstypeOp(AddOp(MultiplyOp(numbers, factor).z, shift).z, dtype=type_).y
+    numbers = ArangeOp(
+        start=0, end=count, dtype=_F64
+    ).y  # f32 cannot represent all indices
+    scale, shift = (node.constant(np.array(v, np.float64)) for v in (step, start))
+    return AstypeOp(AddOp(MultiplyOp(numbers, scale).z, shift).z, dtype=type_).y

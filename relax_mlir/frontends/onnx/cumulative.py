@@ -1,8 +1,8 @@
-"""Rules for running totals."""
+"""Rules for cumulative sums and products (scans)."""
 
 from mlir import ir
 
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.cumulative import (
     CumprodOp,
     CumsumOp,
@@ -14,23 +14,23 @@ from relax_mlir.dialects.relax.cumulative import (
 
 @onnx_rule("CumSum", since=11)
 def cumsum(node: OnnxNode) -> ir.Value:
-    """Sums from the first element, or from the last.
+    """Cumulative sum from the first or from the last element.
 
     Source: ONNX CumSum-14.
     """
-    return _accumulate(node, CumsumOp, ReverseCumsumOp)
+    return _cumulative(node, CumsumOp, ReverseCumsumOp)
 
 
 @onnx_rule("CumProd", since=26)
 def cumprod(node: OnnxNode) -> ir.Value:
-    """Products from the first element, or from the last.
+    """Cumulative product from the first or from the last element.
 
     Source: ONNX CumProd-26.
     """
-    return _accumulate(node, CumprodOp, ReverseCumprodOp)
+    return _cumulative(node, CumprodOp, ReverseCumprodOp)
 
 
-def _accumulate(
+def _cumulative(
     node: OnnxNode, forward: type[CumulativeOp], backward: type[CumulativeOp]
 ) -> ir.Value:
     op = backward if node.flag("reverse", default=False) else forward

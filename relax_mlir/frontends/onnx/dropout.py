@@ -1,4 +1,4 @@
-"""The rule for what leaves elements out in training."""
+"""Rule for dropout."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     MultiplyOp,
     ReciprocalOp,
@@ -14,18 +14,18 @@ from relax_mlir.dialects.relax.arithmetic import (
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
-from relax_mlir.frontends.onnx.random_numbers import uniform
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, ReshapeOp
+from relax_mlir.frontends.onnx.random_numbers import uniform_numbers
 
 _F32 = dtypes.dtype("float32")
 
 
 @onnx_rule("Dropout", since=1)
 def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """The input; in training, without some elements, and the others larger instead.
+    """Dropout: the identity at inference; in training, drops elements and rescales the rest.
 
-    Source: ONNX Dropout-22; before opset 12 there is no training, and before opset 10 the
-    mask has the type of the input.
+    Source: ONNX Dropout-22; there is no training mode before opset 12, and before opset 10
+    the mask has the type of the input.
     """
     x = node.input(0)
     shape, type_ = tensors.shape_of(x), tensors.dtype_of(x)
@@ -45,7 +45,7 @@ def _dropped(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
     ratio = ReshapeOp(
         half if given is None else AstypeOp(given, dtype=_F32).y, shape=()
     ).y
-    kept = GreaterEqualOp(uniform(node, shape), ratio).z
+    kept = GreaterEqualOp(uniform_numbers(node, shape), ratio).z
     one = node.constant(np.array(1, np.float32))
     scale = AstypeOp(ReciprocalOp(SubtractOp(one, ratio).z).y, dtype=type_).y
     zero = node.constant(np.zeros((), type_.numpy))

@@ -1,10 +1,10 @@
-"""The rule for sums of products over named axes."""
+"""Rule for Einsum."""
 
 from collections.abc import Iterable
 
 from mlir import ir
 
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.einsum import EinsumOp
 
 _DOTS = "..."
@@ -12,10 +12,10 @@ _DOTS = "..."
 
 @onnx_rule("Einsum", since=12)
 def einsum(node: OnnxNode) -> ir.Value:
-    """Products of elements, summed over the axes that the result does not name.
+    """Einstein summation.
 
-    More than two operands are taken in pairs, from the left, so that axes are summed over
-    as soon as nothing else needs them.
+    More than two operands are contracted pairwise from the left; an axis is reduced as
+    soon as no other operand and not the result has it.
 
     Source: ONNX Einsum-12.
     """
@@ -28,25 +28,25 @@ def einsum(node: OnnxNode) -> ir.Value:
             f"{len(terms)}"
         )
     if not arrow:
-        output = _implied(left)
+        output = _implicit_output(left)
     while len(operands) > 2:
         (first, second), rest = operands[:2], operands[2:]
-        kept = _kept(terms[:2], (*terms[2:], output))
+        kept = _pair_output(terms[:2], (*terms[2:], output))
         subscripts = f"{terms[0]},{terms[1]}->{kept}"
-        product = EinsumOp([first, second], subscripts=subscripts).y
-        operands, terms = [product, *rest], [kept, *terms[2:]]
+        contracted = EinsumOp([first, second], subscripts=subscripts).y
+        operands, terms = [contracted, *rest], [kept, *terms[2:]]
     return EinsumOp(operands, subscripts=f"{','.join(terms)}->{output}").y
 
 
-def _implied(left: str) -> str:
-    """The axes of the result where they are not said: those that stand once, in order."""
+def _implicit_output(left: str) -> str:
+    """The implicit output subscripts: the letters that occur once, in alphabetical order."""
     letters = [c for c in left if c.isalpha()]
     once = sorted(c for c in set(letters) if letters.count(c) == 1)
     return (_DOTS if _DOTS in left else "") + "".join(once)
 
 
-def _kept(pair: Iterable[str], later: Iterable[str]) -> str:
-    """The axes of a product of two terms that are read later."""
+def _pair_output(pair: Iterable[str], later: Iterable[str]) -> str:
+    """Output subscripts of a pairwise contraction: the axes that later terms still need."""
     own, needed = "".join(pair), set("".join(later))
     letters = [c for c in dict.fromkeys(own) if c.isalpha() and c in needed]
     return (_DOTS if _DOTS in own else "") + "".join(letters)

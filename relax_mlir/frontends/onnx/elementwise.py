@@ -1,4 +1,4 @@
-"""Rules for functions of elements that one operator of ours does not say."""
+"""Rules for elementwise operators without a single Relax counterpart."""
 
 import math
 from functools import reduce
@@ -9,7 +9,7 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     ClipOp,
@@ -22,39 +22,41 @@ from relax_mlir.dialects.relax.arithmetic import (
 )
 from relax_mlir.dialects.relax.bitwise import LeftShiftOp, RightShiftOp
 from relax_mlir.dialects.relax.compare import EqualOp, IsinfOp, LessOp
-from relax_mlir.dialects.relax.exponential import PowerOp
+from relax_mlir.dialects.relax.exp_log import PowerOp
 
 _LARGEST = float(np.finfo(np.float32).max)
-_EXACT = 2**53  # the integers up to here are numbers in float64, as attributes are
+_EXACT = 2**53  # integers up to here are exact in float64, the type of attributes
 
 
-def _folded(node: OnnxNode, op: Any) -> ir.Value:  # Any: the class of a binary operator
+def _reduce_inputs(
+    node: OnnxNode, op: Any
+) -> ir.Value:  # Any: the class of a binary operator
     inputs = [node.input(index) for index in range(len(node.inputs))]
     return reduce(lambda x, y: op(x, y).z, inputs)
 
 
 @onnx_rule("Sum", since=6)
 def total(node: OnnxNode) -> ir.Value:
-    """The inputs added up."""
-    return _folded(node, AddOp)
+    """Elementwise sum of the inputs."""
+    return _reduce_inputs(node, AddOp)
 
 
 @onnx_rule("Max", since=6)
 def maximum(node: OnnxNode) -> ir.Value:
-    """The largest of the inputs, element by element."""
-    return _folded(node, MaximumOp)
+    """Elementwise maximum of the inputs."""
+    return _reduce_inputs(node, MaximumOp)
 
 
 @onnx_rule("Min", since=6)
 def minimum(node: OnnxNode) -> ir.Value:
-    """The smallest of the inputs, element by element."""
-    return _folded(node, MinimumOp)
+    """Elementwise minimum of the inputs."""
+    return _reduce_inputs(node, MinimumOp)
 
 
 @onnx_rule("Mean", since=6)
 def mean(node: OnnxNode) -> ir.Value:
-    """The inputs added up, divided by their number."""
-    sum_ = _folded(node, AddOp)
+    """Elementwise mean of the inputs."""
+    sum_ = _reduce_inputs(node, AddOp)
     if len(node.inputs) == 1:
         return sum_
     count = np.array(len(node.inputs)).astype(tensors.dtype_of(sum_).numpy)
@@ -63,7 +65,7 @@ def mean(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Clip", since=6)
 def clip_to_attributes(node: OnnxNode) -> ir.Value:
-    """Limits are attributes; by default the least and the largest number of f32.
+    """Clip to limits that are attributes; by default the finite range of f32.
 
     Source: ONNX Clip-6.
     """
@@ -73,7 +75,7 @@ def clip_to_attributes(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Clip", since=11)
 def clip_to_inputs(node: OnnxNode) -> ir.Value:
-    """Limits are inputs, often constant.
+    """Clip to limits that are inputs, often constant.
 
     Source: ONNX Clip-13.
     """
@@ -90,7 +92,7 @@ def clip_to_inputs(node: OnnxNode) -> ir.Value:
 
 
 def _limit(node: OnnxNode, index: int, dtype: DType, absent: float) -> float | None:
-    """A limit as an attribute; None if it is computed, or no float64 is equal to it."""
+    """A limit as an attribute; None if it is not constant, or not exact in float64."""
     if index >= len(node.inputs) or node.inputs[index] is None:
         return absent
     array = node.constant_or_none(index)
@@ -102,7 +104,7 @@ def _limit(node: OnnxNode, index: int, dtype: DType, absent: float) -> float | N
 
 @onnx_rule("Pow", since=7)
 def power(node: OnnxNode) -> ir.Value:
-    """x to the power of y; a square or a cube is multiplied.
+    """x to the power of y; constant exponents 2 and 3 become multiplications.
 
     Source: ONNX Pow-15.
     """
@@ -110,7 +112,7 @@ def power(node: OnnxNode) -> ir.Value:
     known = node.constants(exponent)
     rank = len(tensors.shape_of(base))
     if known is not None and known.size == 1 and known.ndim <= rank:
-        if known.item() == 2:  # what a normalisation spelled out is made of
+        if known.item() == 2:  # as in a decomposed normalization
             return MultiplyOp(base, base).z
         if known.item() == 3:
             return MultiplyOp(MultiplyOp(base, base).z, base).z
@@ -119,7 +121,7 @@ def power(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Mod", since=10)
 def mod(node: OnnxNode) -> ir.Value:
-    """The remainder, of which ``fmod`` says whose sign it has.
+    """Remainder with the sign of the dividend (``fmod``) or of the divisor.
 
     Source: ONNX Mod-28.
     """
@@ -129,7 +131,7 @@ def mod(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("BitShift", since=11)
 def bit_shift(node: OnnxNode) -> ir.Value:
-    """A shift to the side that ``direction`` names.
+    """Bitwise shift to the left or to the right.
 
     Source: ONNX BitShift-28.
     """
@@ -142,16 +144,16 @@ def bit_shift(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("IsInf", since=10)
 def is_inf(node: OnnxNode) -> ir.Value:
-    """Whether an element is one of the infinities that count; a comparison, if one does.
+    """Elementwise test for infinities of both signs or of one.
 
     Source: ONNX IsInf-20.
     """
     x = node.input(0)
     signs = {"detect_negative": -np.inf, "detect_positive": np.inf}
-    found = [value for name, value in signs.items() if node.attr(name, 1)]
-    if len(found) == 2:
+    infinities = [value for name, value in signs.items() if node.attr(name, 1)]
+    if len(infinities) == 2:
         return IsinfOp(x).y
-    if not found:
+    if not infinities:
         return LessOp(x, x).z
-    infinity = node.constant(np.array(found[0]).astype(tensors.dtype_of(x).numpy))
+    infinity = node.constant(np.array(infinities[0]).astype(tensors.dtype_of(x).numpy))
     return EqualOp(x, infinity).z

@@ -1,4 +1,4 @@
-"""Values of a graph as values of a module, and nodes as what rules make of them."""
+"""Emitter of operations: applies rules to nodes, and materializes graph values."""
 
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, OnnxRule
+from relax_mlir.dialects.op_interface import OnnxNode, OnnxRule, ValueNotKnownError
 from relax_mlir.frontends.onnx import values
 from relax_mlir.frontends.onnx.graph import Node
-from relax_mlir.frontends.onnx.scope import LaterError, Scope
+from relax_mlir.frontends.onnx.scope import DeferredError, Scope
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
 
 __all__ = ["Emitter"]
 
 
 class Emitter:
-    """Writes operations at the insertion point, and remembers what is known of results.
+    """Emits operations at the insertion point, and records what is known of their results.
 
     Args:
-        constants: of the module.
+        constants: the module's constants, which constant values are added to.
     """
 
     def __init__(self, constants: MutableMapping[str, np.ndarray]) -> None:
-        """Write nothing yet."""
+        """Keep the constants."""
         self._constants = constants
         self._known: dict[ir.Value, GraphValue] = {}
 
@@ -32,14 +32,14 @@ class Emitter:
         rule: OnnxRule,
         node: Node,
         inputs: Sequence[GraphValue | None],
-        attrs: Mapping[str, Any],  # Any: as many types as attributes
+        attrs: Mapping[str, Any],  # Any: attribute values
         scope: Scope,
         wanted: Sequence[bool],
     ) -> "Sequence[ir.Value | np.ndarray | None]":
-        """What a rule makes of a node.
+        """The results of a rule applied to a node.
 
         Raises:
-            LaterError: it needs a value that is computed.
+            LaterError: the rule needs the contents of a value that is computed at run time.
         """
         name = scope.path + node.name
 
@@ -55,7 +55,7 @@ class Emitter:
             value = known(operand)
             return None if value is None else value.content
 
-        seen = OnnxNode(
+        view = OnnxNode(
             node.op_type,
             name,
             Operands(inputs, self.read),
@@ -64,17 +64,19 @@ class Emitter:
             wanted,
             constants,
             contents,
-            constant=lambda array: self.read(values.constant(name, array)),
+            constant=lambda array: self.read(values.constant_value(name, array)),
         )
         operator = ir.Location.name(node.op_type)
         with ir.Location.name(name, childLoc=operator):
             try:
-                result = rule(seen)
-            except NotKnownError as error:
+                result = rule(view)
+            except ValueNotKnownError as error:
                 needed = inputs[error.index]
                 if needed is not None and needed.array is not None:
-                    raise  # it is known, and nothing else will be
-                raise LaterError(needed, is_of_sizes=error.is_of_sizes) from error
+                    raise  # its contents are known; deferring the node would not help
+                raise DeferredError(
+                    needed, needs_shape_only=error.needs_shape_only
+                ) from error
         if isinstance(result, (ir.Value, np.ndarray)):
             return [result]
         return list(result.results if isinstance(result, ir.OpView) else result)
@@ -82,23 +84,23 @@ class Emitter:
     def named(
         self, name: str, result: "GraphValue | ir.Value | np.ndarray"
     ) -> GraphValue:
-        """A result of a node as a value of the graph."""
+        """A node's result as a value of the graph."""
         if isinstance(result, GraphValue):
             return result
         if isinstance(result, np.ndarray):
-            return values.constant(name, result)
-        return self._known.get(result) or values.computed(name, result)
+            return values.constant_value(name, result)
+        return self._known.get(result) or values.computed_value(name, result)
 
     def read(self, value: GraphValue | None) -> ir.Value:
-        """A value of the graph as one of the module.
+        """A value of the graph as an SSA value of the module.
 
         Raises:
-            ValueError: it is left out.
+            ValueError: it is an optional input that is left out.
         """
         if value is None:
-            raise ValueError("a value is left out that is needed")
+            raise ValueError("a required value is left out")
         is_new = value.value is None
-        found = values.emit(value, self._constants)
+        found = values.emit_value(value, self._constants)
         if is_new:
             self._known[found] = value
         return found

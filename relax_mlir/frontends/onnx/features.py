@@ -1,4 +1,4 @@
-"""Rules for what ai.onnx.ml does with features before a model sees them."""
+"""Rules for the feature preprocessing operators of ai.onnx.ml."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AbsOp,
     DivideOp,
@@ -16,78 +16,80 @@ from relax_mlir.dialects.relax.arithmetic import (
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import EqualOp, GreaterOp, IsnanOp, WhereOp
-from relax_mlir.dialects.relax.exponential import SqrtOp
-from relax_mlir.dialects.relax.indexing import TakeOp
-from relax_mlir.dialects.relax.joining import ConcatOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.concat_split import ConcatOp
+from relax_mlir.dialects.relax.exp_log import SqrtOp
+from relax_mlir.dialects.relax.gather import TakeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.dialects.relax.reduce import MaxOp, SumOp
-from relax_mlir.dialects.relax.search import FindOp
-from relax_mlir.frontends.onnx.indices import checked
-from relax_mlir.frontends.onnx.scores import number, one_of
+from relax_mlir.dialects.relax.searchsorted import FindOp
+from relax_mlir.frontends.onnx.indices import checked_indices
+from relax_mlir.frontends.onnx.scores import check_choice, scalar_like
 
 _F32, _F64 = dtypes.dtype("float32"), dtypes.dtype("float64")
 
 
 @onnx_rule("ai.onnx.ml::ArrayFeatureExtractor", since=1)
 def array_feature_extractor(node: OnnxNode) -> ir.Value:
-    """Elements picked along the last axis; a vector becomes a matrix of one row.
+    """Gather along the last axis; a vector becomes a matrix of one row.
 
     Source: ONNX (ai.onnx.ml) ArrayFeatureExtractor-1.
     """
-    x, places = node.input(0), node.input(1)
+    x, indices = node.input(0), node.input(1)
     shape = tensors.shape_of(x)
     if not shape:
-        raise ValueError("expected elements to pick of, got a scalar")
-    places = checked(node, places, "Y", shape[-1])
-    count = shapes.product(tensors.shape_of(places))
-    flat = ReshapeOp(places, shape=(count,)).y
+        raise ValueError("expected rank 1 or more, got a scalar")
+    indices = checked_indices(node, indices, "Y", shape[-1])
+    count = shapes.product(tensors.shape_of(indices))
+    flat = ReshapeOp(indices, shape=(count,)).y
     picked = TakeOp(x, flat, axis=len(shape) - 1).y
     return ReshapeOp(picked, shape=(1, count)).y if len(shape) == 1 else picked
 
 
 @onnx_rule("ai.onnx.ml::Binarizer", since=1)
 def binarizer(node: OnnxNode) -> ir.Value:
-    """1 for what is above a threshold, else 0.
+    """Binarization: 1 for elements above a threshold, else 0.
 
     Source: ONNX (ai.onnx.ml) Binarizer-1.
     """
     x = node.input(0)
-    limit = _compared(node, node.attrs.get("threshold", 0.0), x)
+    limit = _comparison_operands(node, node.attrs.get("threshold", 0.0), x)
     return AstypeOp(GreaterOp(*limit).z, dtype=tensors.dtype_of(x)).y
 
 
-def _compared(node: OnnxNode, value: float, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """x and a float as operands of a comparison; integers are compared as f64."""
+def _comparison_operands(
+    node: OnnxNode, value: float, x: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """x and a float of one type, to be compared; integers are converted to f64."""
     if not tensors.dtype_of(x).is_float:
         x = AstypeOp(x, dtype=_F64).y
-    return x, number(node, value, x)
+    return x, scalar_like(node, value, x)
 
 
 @onnx_rule("ai.onnx.ml::Scaler", since=1)
 def scaler(node: OnnxNode) -> ir.Value:
-    """(x - offset) * scale, in f32.
+    """Feature scaling: (x - offset) * scale, in f32.
 
     Source: ONNX (ai.onnx.ml) Scaler-1.
     """
     x, counts = node.input(0), [len(node.attrs.get(n, [])) for n in ("offset", "scale")]
     if counts[0] != counts[1]:
-        raise ValueError(f"expected as many offsets as scales, got {counts}")
+        raise ValueError(f"expected equal numbers of offsets and scales, got {counts}")
     wide = x if tensors.dtype_of(x) in (_F32, _F64) else AstypeOp(x, dtype=_F32).y
     for name, op in (("offset", SubtractOp), ("scale", MultiplyOp)):
-        factors = _per_feature(node, name, node.attrs.get(name, []), x)
-        if factors is not None:
+        parameters = _per_feature(node, name, node.attrs.get(name, []), x)
+        if parameters is not None:
             kind = tensors.dtype_of(wide).numpy
-            wide = op(wide, node.constant(factors.astype(kind))).z
+            wide = op(wide, node.constant(parameters.astype(kind))).z
     return AstypeOp(wide, dtype=_F32).y
 
 
 def _per_feature(
     node: OnnxNode, name: str, given: Sequence[float], x: ir.Value
 ) -> np.ndarray | None:
-    """Numbers for all features, or one for each; None if there are none.
+    """Attribute values as a scalar or as one per feature; None if there are none.
 
     Raises:
-        ValueError: there is another number of features.
+        ValueError: the number of values is neither 1 nor that of the features.
     """
     values = np.array(given)
     width = tensors.shape_of(x)[-1:] or (1,)
@@ -100,13 +102,13 @@ def _per_feature(
 
 @onnx_rule("ai.onnx.ml::Normalizer", since=1)
 def normalizer(node: OnnxNode) -> ir.Value:
-    """Rows divided by a norm, unless that is 0; in f32.
+    """Rows divided by a norm, if that is not 0; in f32.
 
     Source: ONNX (ai.onnx.ml) Normalizer-1; as onnxruntime does, MAX is the largest
     element, not the largest size.
     """
     x = AstypeOp(node.input(0), dtype=_F32).y
-    norm = one_of("norm", node.attr("norm", "MAX"), ("MAX", "L1", "L2"))
+    norm = check_choice("norm", node.attr("norm", "MAX"), ("MAX", "L1", "L2"))
     last = (len(tensors.shape_of(x)) - 1,)
     if norm == "MAX":
         size = MaxOp(x, axis=last, keepdims=True).y
@@ -114,19 +116,19 @@ def normalizer(node: OnnxNode) -> ir.Value:
         size = SumOp(AbsOp(x).y, axis=last, keepdims=True).y
     else:
         size = SqrtOp(SumOp(MultiplyOp(x, x).z, axis=last, keepdims=True).y).y
-    one, zero = number(node, 1, x), number(node, 0, x)
+    one, zero = scalar_like(node, 1, x), scalar_like(node, 0, x)
     return DivideOp(x, WhereOp(EqualOp(size, zero).z, one, size).z).z
 
 
 @onnx_rule("ai.onnx.ml::Imputer", since=1)
 def imputer(node: OnnxNode) -> ir.Value:
-    """What stands for a missing value, such as NaN, replaced.
+    """Imputation: replaces a marker of missing values, such as NaN.
 
     Source: ONNX (ai.onnx.ml) Imputer-1.
     """
     x = node.input(0)
     kind = "float" if tensors.dtype_of(x).is_float else "int64"
-    found = node.attrs.get(f"replaced_value_{kind}", 0)
+    marker = node.attrs.get(f"replaced_value_{kind}", 0)
     if {"imputed_value_floats", "imputed_value_int64s"} <= set(node.attrs):
         raise ValueError("expected one list of imputed values, got floats and integers")
     values = _per_feature(node, "imputed", node.attr(f"imputed_value_{kind}s"), x)
@@ -134,14 +136,16 @@ def imputer(node: OnnxNode) -> ir.Value:
         raise ValueError(f"attribute `imputed_value_{kind}s` is empty")
     imputed = node.constant(values.astype(tensors.dtype_of(x).numpy))
     is_missing = (
-        IsnanOp(x).y if math.isnan(found) else EqualOp(x, number(node, found, x)).z
+        IsnanOp(x).y
+        if math.isnan(marker)
+        else EqualOp(x, scalar_like(node, marker, x)).z
     )
     return WhereOp(is_missing, imputed, x).z
 
 
 @onnx_rule("ai.onnx.ml::FeatureVectorizer", since=1)
 def feature_vectorizer(node: OnnxNode) -> ir.Value:
-    """Matrices next to each other, in f32; a vector is a row.
+    """Concatenation of feature matrices, in f32; a vector is a row.
 
     Source: ONNX (ai.onnx.ml) FeatureVectorizer-1.
     """
@@ -171,10 +175,10 @@ def feature_vectorizer(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("ai.onnx.ml::OneHotEncoder", since=1)
 def one_hot_encoder(node: OnnxNode) -> ir.Value:
-    """A vector that is 1 at the place of the category, and 0 elsewhere.
+    """One-hot encoding of categories.
 
-    Source: ONNX (ai.onnx.ml) OneHotEncoder-1; what is no category gives zeros, also where
-    ``zeros`` asks for an error.
+    Source: ONNX (ai.onnx.ml) OneHotEncoder-1; an unknown category gives zeros, even if
+    ``zeros`` is 0, which asks for an error.
     """
     x, known = node.input(0), np.array(node.attr("cats_int64s"), np.int64)
     shape = tensors.shape_of(x)
@@ -185,24 +189,24 @@ def one_hot_encoder(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("ai.onnx.ml::LabelEncoder", since=2)
 def label_encoder(node: OnnxNode) -> ir.Value:
-    """Numbers that a table gives for numbers.
+    """Table lookup from numbers to numbers.
 
     Source: ONNX (ai.onnx.ml) LabelEncoder-4.
     """
     x = node.input(0)
-    keys = _column(node, "keys").astype(tensors.dtype_of(x).numpy)
-    values = _column(node, "values")
+    keys = _table_column(node, "keys").astype(tensors.dtype_of(x).numpy)
+    values = _table_column(node, "values")
     if len(keys) != len(values):
-        raise ValueError(f"expected {len(keys)} values as keys, got {len(values)}")
+        raise ValueError(f"expected {len(keys)} values, one per key, got {len(values)}")
     default = _default(node, values.dtype)
-    # The last of equal keys counts, and NaN, which is the largest, is found as well.
+    # The last of equal keys wins; NaN sorts last, and is found, too.
     unique, last = np.unique(keys[::-1], return_index=True)
     table = np.append(values[::-1][last], default).astype(values.dtype)
-    place = FindOp(x, node.constant(unique)).y
-    return TakeOp(node.constant(table), place, axis=0, mode="clip").y
+    index = FindOp(x, node.constant(unique)).y
+    return TakeOp(node.constant(table), index, axis=0, mode="clip").y
 
 
-def _column(node: OnnxNode, name: str) -> np.ndarray:
+def _table_column(node: OnnxNode, name: str) -> np.ndarray:
     named = [other for other in node.attrs if other.startswith(f"{name}_")]
     if len(named) != 1:
         raise ValueError(f"expected one of the attributes `{name}_*`, got {named}")
@@ -221,11 +225,11 @@ def _default(node: OnnxNode, kind: np.dtype) -> np.ndarray:
 
 @onnx_rule("ai.onnx.ml::DictVectorizer", since=1)
 def dict_vectorizer(node: OnnxNode) -> ir.Value:
-    """Refused: its input is no tensor.
+    """Not supported: the input is a map, not a tensor.
 
     Raises:
         NotImplementedError: always.
     """
     raise NotImplementedError(
-        "a map is no tensor. Hint: make the matrix of features outside of the model"
+        "a map is not a tensor. Hint: build the feature matrix outside of the model"
     )

@@ -1,9 +1,9 @@
-"""Rules for Fourier transforms.
+"""Rules for Fourier transforms: DFT and STFT.
 
-A transform of a length that is a product is one of transforms of the factors: what takes
-n * n products takes about n * (a + b) for n = a * b, and so on for a and b. Each of them is
-a product with a matrix of sines and cosines, computed in f64; before the model runs, if
-the length is known by then. One that is a symbol is not taken apart.
+A transform of composite length is factored (Cooley-Tukey): for n = a * b it takes about
+n * (a + b) multiplications instead of n * n, and recursively for a and b. Each factor is
+a matmul with a DFT matrix computed in f64, at compile time if the length is static. A
+transform of symbolic length is one matmul.
 
 Source: Cooley and Tukey, An Algorithm for the Machine Calculation of Complex Fourier
 Series, 1965.
@@ -17,7 +17,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, ValueNotKnownError, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     DivideOp,
@@ -26,33 +26,33 @@ from relax_mlir.dialects.relax.arithmetic import (
     SubtractOp,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.concat_split import ConcatOp, StackOp
 from relax_mlir.dialects.relax.core import ShapeToTensorOp
 from relax_mlir.dialects.relax.creation import ArangeOp
 from relax_mlir.dialects.relax.elementwise import wide_type
-from relax_mlir.dialects.relax.indexing import TakeOp
-from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
+from relax_mlir.dialects.relax.gather import TakeOp
+from relax_mlir.dialects.relax.manipulate import FlipOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import FlipOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
 from relax_mlir.dialects.relax.trigonometry import CosOp, SinOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.node_form import input_shape
-from relax_mlir.frontends.onnx.slicing import crop, part
+from relax_mlir.frontends.onnx.slicing import crop, slice_axis
 
 _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
-_MOST = 1 << 24  # numbers of a table that is made when the model is compiled
-_WHOLE = 128  # lengths up to which one product with a matrix is faster than its parts
+_MAX_TABLE = 1 << 24  # elements of a constant DFT matrix
+_MAX_DIRECT = 128  # up to this length one matmul is faster than a factored transform
 
 
 @dataclass(frozen=True)
 class _Complex:
-    """Complex numbers; ``imag`` is None where it is 0 everywhere."""
+    """A complex tensor; ``imag`` is None for a real one."""
 
     real: ir.Value
     imag: ir.Value | None = None
 
     def each(self, fn: Callable[[ir.Value], ir.Value]) -> "_Complex":
-        """``fn`` of both parts; it has to keep 0."""
+        """``fn`` applied to both parts; it must map 0 to 0."""
         return _Complex(fn(self.real), None if self.imag is None else fn(self.imag))
 
     @property
@@ -62,11 +62,11 @@ class _Complex:
 
 @dataclass(frozen=True)
 class _Transform:
-    """Transforms along the last axis.
+    """DFT along the last axis.
 
     Attributes:
-        node: that makes constants.
-        sign: of the exponent: -1, or 1 for the inverse.
+        node: creates constants.
+        sign: sign of the exponent: -1, or 1 for the inverse.
     """
 
     node: OnnxNode
@@ -74,47 +74,53 @@ class _Transform:
 
     def __call__(self, x: _Complex, size: Dim) -> _Complex:
         """The transform of ``x``, which has ``size`` elements along its last axis."""
-        if not isinstance(size, int) or size > _MOST:
-            return self._open(x, size)
-        first = 1 if size <= _WHOLE else _divisor(size)
+        if not isinstance(size, int) or size > _MAX_TABLE:
+            return self._symbolic(x, size)
+        first = 1 if size <= _MAX_DIRECT else _divisor(size)
         if first == 1:
-            return self._whole(x, size) if size**2 <= _MOST else self._open(x, size)
+            return (
+                self._direct(x, size)
+                if size**2 <= _MAX_TABLE
+                else self._symbolic(x, size)
+            )
         second = size // first
         *outer, _ = x.shape
         rank = len(outer)
-        # Element a * second + b, for every b a transform over a ...
+        # Element a * second + b: for every b a transform over a and twiddle factors ...
         split = x.each(lambda v: ReshapeOp(v, shape=(*outer, first, second)).y)
         order = (*range(rank), rank + 1, rank)
         columns = split.each(lambda v: PermuteDimsOp(v, axes=order).y)
-        turned = self._turn(self(columns, first), first, second)
-        # ... then for every frequency of those one over b.
-        rows = turned.each(lambda v: PermuteDimsOp(v, axes=order).y)
+        twiddled = self._twiddle(self(columns, first), first, second)
+        # ... then for every frequency a transform over b.
+        rows = twiddled.each(lambda v: PermuteDimsOp(v, axes=order).y)
         found = self(rows, second).each(lambda v: PermuteDimsOp(v, axes=order).y)
         return found.each(lambda v: ReshapeOp(v, shape=(*outer, size)).y)
 
-    def _whole(self, x: _Complex, size: int) -> _Complex:
+    def _direct(self, x: _Complex, size: int) -> _Complex:
         steps = np.outer(np.arange(size), np.arange(size)) % size
-        return self._rotated(x, steps, size, lambda a, m: MatmulOp(a, m).z)
+        return self._times_roots(x, steps, size, lambda a, m: MatmulOp(a, m).z)
 
-    def _turn(self, x: _Complex, first: int, second: int) -> _Complex:
+    def _twiddle(self, x: _Complex, first: int, second: int) -> _Complex:
         steps = np.outer(np.arange(second), np.arange(first))
-        return self._rotated(x, steps, first * second, lambda a, m: MultiplyOp(a, m).z)
+        return self._times_roots(
+            x, steps, first * second, lambda a, m: MultiplyOp(a, m).z
+        )
 
-    def _rotated(
+    def _times_roots(
         self,
         x: _Complex,
         steps: np.ndarray,
         size: int,
         times: Callable[[ir.Value, ir.Value], ir.Value],
     ) -> _Complex:
-        """``x`` times e^(sign 2 pi i steps / size)."""
+        """``x`` times the roots of unity e^(sign 2 pi i steps / size)."""
         angles = 2 * np.pi * steps / size
         kind = tensors.dtype_of(x.real).numpy
         cos = self.node.constant(np.cos(angles).astype(kind))
         sin = self.node.constant((self.sign * np.sin(angles)).astype(kind))
-        return _product(x, cos, sin, times)
+        return _complex_times(x, cos, sin, times)
 
-    def _open(self, x: _Complex, size: Dim) -> _Complex:
+    def _symbolic(self, x: _Complex, size: Dim) -> _Complex:
         numbers = ArangeOp(start=0, end=size, dtype=_INT64).y
         column = ReshapeOp(numbers, shape=(size, 1)).y
         count = ShapeToTensorOp(dims=(size,)).y
@@ -124,10 +130,10 @@ class _Transform:
         angles = DivideOp(MultiplyOp(wide, circle).z, total).z
         kind = tensors.dtype_of(x.real)
         cos, sin = (AstypeOp(f(angles).y, dtype=kind).y for f in (CosOp, SinOp))
-        return _product(x, cos, sin, lambda a, m: MatmulOp(a, m).z)
+        return _complex_times(x, cos, sin, lambda a, m: MatmulOp(a, m).z)
 
 
-def _product(
+def _complex_times(
     x: _Complex,
     cos: ir.Value,
     sin: ir.Value,
@@ -142,13 +148,13 @@ def _product(
 
 
 def _divisor(size: int) -> int:
-    """The largest factor that is not above the root."""
+    """The largest divisor not above the square root."""
     return next(n for n in range(math.isqrt(size), 0, -1) if size % n == 0)
 
 
 @onnx_rule("DFT", since=17)
 def dft_attribute(node: OnnxNode) -> ir.Value:
-    """The transform along an axis that is an attribute.
+    """Discrete Fourier transform along an axis that is an attribute.
 
     Source: ONNX DFT-17.
     """
@@ -157,7 +163,7 @@ def dft_attribute(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("DFT", since=20)
 def dft(node: OnnxNode) -> ir.Value:
-    """The transform along an axis that is an input.
+    """Discrete Fourier transform along an axis that is an input.
 
     Source: ONNX DFT-20.
     """
@@ -170,7 +176,9 @@ def _dft(node: OnnxNode, axis: int) -> ir.Value:
     shape = tensors.shape_of(x)
     axis = shapes.check_axis(axis, len(shape))
     if axis == len(shape) - 1:
-        raise ValueError("axis: expected one before the last, which holds the parts")
+        raise ValueError(
+            "axis: expected one before the last, which holds real and imaginary parts"
+        )
     inverse, onesided = (node.flag(n, default=False) for n in ("inverse", "onesided"))
     whole = _length(node, shape[axis], is_half=inverse and onesided)
     signal = _moved(_parts(x), axis, len(shape) - 2)
@@ -197,7 +205,7 @@ def _length(node: OnnxNode, size: Dim, *, is_half: bool) -> Dim:
 
 
 def _half(size: Dim) -> Dim:
-    """How many frequencies of a real signal tell all of them."""
+    """The number of non-redundant frequencies of a real signal."""
     return shapes.floordiv(size, 2) + 1
 
 
@@ -213,7 +221,7 @@ def _transformed(node: OnnxNode, x: _Complex, size: Dim, *, inverse: bool) -> _C
 
 
 def _inverse_of_half(node: OnnxNode, x: _Complex, size: Dim) -> _Complex:
-    """The real signal of which these are the first frequencies."""
+    """The real signal with this one-sided spectrum."""
     half = _resized(x, _half(size))
     count = shapes.floordiv(size - 1, 2)
     real = ConcatOp(
@@ -228,36 +236,36 @@ def _inverse_of_half(node: OnnxNode, x: _Complex, size: Dim) -> _Complex:
     return _Complex(_transformed(node, whole, size, inverse=True).real)
 
 
-def _scaled(node: OnnxNode, x: ir.Value, factor: float) -> ir.Value:
+def _scaled(node: OnnxNode, x: ir.Value, scale: float) -> ir.Value:
     return MultiplyOp(
-        x, node.constant(np.array(factor).astype(tensors.dtype_of(x).numpy))
+        x, node.constant(np.array(scale).astype(tensors.dtype_of(x).numpy))
     ).z
 
 
 def _parts(x: ir.Value) -> _Complex:
-    """The parts that the last axis of input 0 holds; those of f16 and bf16 in f32.
+    """Real and imaginary parts from the last axis of input 0; those of f16 and bf16 in f32.
 
     Raises:
-        NotKnownError: only the running model tells how many there are.
+        NotKnownError: the size of the last axis is symbolic.
     """
     x = AstypeOp(x, dtype=wide_type(tensors.dtype_of(x))).y
     *outer, count = tensors.shape_of(x)
     if not isinstance(count, int):
-        raise NotKnownError(
+        raise ValueNotKnownError(
             0,
             f"expected 1 or 2 parts along the last axis, got {count}",
-            is_of_sizes=True,
+            needs_shape_only=True,
         )
     if count not in (1, 2):
         raise ValueError(f"expected 1 or 2 parts along the last axis, got {count}")
     if count == 1:
         return _Complex(ReshapeOp(x, shape=outer).y)
-    columns = (part(x, len(outer), number, number + 1) for number in range(2))
+    columns = (slice_axis(x, len(outer), index, index + 1) for index in range(2))
     return _Complex(*(ReshapeOp(column, shape=outer).y for column in columns))
 
 
 def _joined(x: _Complex, like: ir.Value) -> ir.Value:
-    """Both parts along a new last axis, in the element type of another tensor."""
+    """Real and imaginary parts along a new last axis, in the element type of ``like``."""
     if x.imag is None:
         y = ReshapeOp(x.real, shape=(*x.shape, 1)).y
     else:
@@ -280,7 +288,7 @@ def _cut(x: ir.Value, begin: Dim, end: Dim) -> ir.Value:
 
 
 def _resized(x: _Complex, size: Dim) -> _Complex:
-    """Cut off, or continued by zeros, along the last axis."""
+    """Truncated, or padded with zeros, along the last axis."""
     *outer, old = x.shape
     if old == size:
         return x
@@ -290,10 +298,11 @@ def _resized(x: _Complex, size: Dim) -> _Complex:
 
 @onnx_rule("STFT", since=17)
 def stft(node: OnnxNode) -> ir.Value:
-    """Transforms of windows that slide over a signal.
+    """Short-time Fourier transform.
 
-    A signal of rank 2, [batch, length], is real: exporters write it, and other runtimes
-    take it. ``onesided`` cuts the frequencies of a complex signal, too, as onnxruntime does.
+    A signal of rank 2, [batch, length], is real; exporters write it, and other runtimes
+    accept it. ``onesided`` truncates the spectrum of a complex signal, too, as in
+    onnxruntime.
 
     Source: ONNX STFT-17.
     """
@@ -337,8 +346,8 @@ def _frame_length(node: OnnxNode, size: Dim) -> Dim:
 
 
 def _frames(x: ir.Value, count: Dim, length: Dim, step: int) -> ir.Value:
-    """Every frame, by where its elements are: [batch, frames, length]."""
+    """Overlapping frames, gathered by index: [batch, frames, length]."""
     starts = ArangeOp(start=0, end=count * step, step=step, dtype=_INT64).y
     offsets = ArangeOp(start=0, end=length, dtype=_INT64).y
-    places = AddOp(ReshapeOp(starts, shape=(count, 1)).y, offsets).z
-    return TakeOp(x, places, axis=1, mode="clip").y
+    indices = AddOp(ReshapeOp(starts, shape=(count, 1)).y, offsets).z
+    return TakeOp(x, indices, axis=1, mode="clip").y

@@ -1,4 +1,4 @@
-"""Bodies of functions: the model's own, and those the standard gives its operators."""
+"""Function bodies: those of the model, and those that the standard defines for operators."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ from relax_mlir.frontends.onnx.quantized_lstm import quantized_lstm_body
 from relax_mlir.frontends.onnx.schemas import find_schema
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 
-__all__ = ["BODIES", "Function", "Functions"]
+__all__ = ["FUNCTION_BODIES", "Function", "Functions"]
 
-# Operators of others that are nodes of the standard, by what writes these for a node.
-BODIES: Mapping[
+# Custom operators that decompose into standard nodes, with the builders of their bodies.
+FUNCTION_BODIES: Mapping[
     str, Callable[[onnx.NodeProto, Iterable[onnx.AttributeProto]], onnx.FunctionProto]
 ] = {"com.microsoft::DynamicQuantizeLSTM": quantized_lstm_body}
 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """The body that stands for a node.
+    """A function body that defines an operator.
 
     Attributes:
-        graph: what it computes.
-        opsets: of the operators in it.
-        defaults: attributes that a call may leave out.
+        graph: the body.
+        opsets: versions of the operator domains in it.
+        defaults: defaults of optional attributes.
     """
 
     graph: Graph
@@ -43,7 +43,7 @@ class Function:
 
 
 class Functions:
-    """Finds the body of a node that no rule knows.
+    """Finds function bodies for nodes without a rule.
 
     Args:
         protos: the functions of the model.
@@ -53,7 +53,7 @@ class Functions:
         """Index the functions by operator.
 
         Raises:
-            ValueError: two are for the same operator.
+            ValueError: two functions define the same operator.
         """
         self.protos = list(protos)
         self._protos: dict[tuple[str, str], onnx.FunctionProto] = {}
@@ -68,7 +68,7 @@ class Functions:
         """The model's own function for a node.
 
         Raises:
-            ValueError, NotImplementedError: its body is damaged.
+            ValueError, NotImplementedError: its body is invalid.
         """
         key = (node.op_type, _overload(node.proto))
         if key not in self._protos:
@@ -78,10 +78,10 @@ class Functions:
         return self._read[key]
 
     def is_function(self, node: Node, opset: int) -> bool:
-        """Whether a body may be found once the types of the inputs are known."""
+        """Whether the operator may have a body, given the types of its inputs."""
         if (node.op_type, _overload(node.proto)) in self._protos:
             return True
-        if node.op_type in BODIES:
+        if node.op_type in FUNCTION_BODIES:
             return True
         schema = find_schema(node.op_type, opset)
         if schema is None:
@@ -99,16 +99,16 @@ class Functions:
         inputs: Sequence[SizedValue | None],
         attributes: Iterable[onnx.AttributeProto],
     ) -> Function | None:
-        """What the standard, or we, say the node computes, in terms of other operators.
+        """The body that the standard, or :data:`FUNCTION_BODIES`, gives a node's operator.
 
         Args:
-            node: whose operator is looked up.
-            opset: of its domain.
-            inputs: which its body may depend on.
-            attributes: of the node; references to a function's are resolved.
+            node: the node.
+            opset: the version of its domain.
+            inputs: its inputs; a context-dependent body depends on their types.
+            attributes: its attributes, with references resolved.
         """
-        if node.op_type in BODIES:
-            return _function(BODIES[node.op_type](node.proto, attributes), {})
+        if node.op_type in FUNCTION_BODIES:
+            return _function(FUNCTION_BODIES[node.op_type](node.proto, attributes), {})
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return None
@@ -136,10 +136,10 @@ class Functions:
 
 
 def _check_flags(attributes: Iterable[onnx.AttributeProto]) -> None:
-    """Check flags that bodies compute with as if they were numbers.
+    """Check flags that function bodies use in arithmetic.
 
     Raises:
-        ValueError: one is neither 0 nor 1.
+        ValueError: a flag is neither 0 nor 1.
     """
     for attribute in attributes:
         if attribute.name == "periodic" and attribute.i not in (0, 1):

@@ -1,4 +1,4 @@
-"""The graph as Python values: names resolved, nodes in order, nested bodies read."""
+"""Graph IR of the importer: ONNX graphs with resolved names and topologically sorted nodes."""
 
 import heapq
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -9,44 +9,45 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from relax_mlir.errors import near_misses
-from relax_mlir.frontends.onnx.attributes import attribute_type, resolved
+from relax_mlir.frontends.onnx.attributes import attribute_type, resolve_references
 
 __all__ = [
     "Graph",
     "Node",
     "check_closed",
-    "identity",
-    "inlined",
+    "defined_names",
+    "identity_node",
+    "inlined_body",
     "live_nodes",
-    "made_by",
     "operator_name",
     "opset_of",
     "plain_domain",
     "read_function",
     "read_graph",
-    "renamed",
     "walk_nodes",
+    "with_prefix",
 ]
 
-# Each level is three messages, of which protobuf itself accepts 100 in a file.
+# Each level nests three messages; protobuf accepts a depth of 100.
 MAX_NESTING = 30
 
-# Where a node keeps the opset that it is of, if it is not the model's.
+# Metadata key of a node's own opset, if it is not the model's.
 _OPSET = "relax.opset"
-_ADDED_OPSET = "13"  # of nodes that the model does not have, whatever it imports
+_ADDED_OPSET = "13"  # of nodes that the importer adds, whatever the model imports
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One node.
+    """A node: one application of an operator.
 
     Attributes:
         op_type: the operator, as ``Name``, or ``domain::Name`` outside ai.onnx.
-        domain: of the operator; ai.onnx is "".
-        name: its own, or its first output's.
-        inputs, outputs: names of values; "" where one is left out.
-        bodies: the graphs among its attributes.
-        opset: of its domain, if it is not what the model imports.
+        domain: the operator's domain; "" for ai.onnx.
+        name: its own name, or that of its first output.
+        inputs, outputs: names of values; "" for one that is left out.
+        proto: the message it was read from.
+        bodies: its graph attributes.
+        opset: the version of its domain, if it differs from the model's.
     """
 
     op_type: str
@@ -60,25 +61,25 @@ class Node:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """Every value it needs, what its bodies take from outside included."""
+        """The values it uses, those captured by its bodies included."""
         captured = (name for body in self.bodies.values() for name in body.free)
         return frozenset(name for name in (*self.inputs, *captured) if name)
 
     def __str__(self) -> str:
-        """As error messages show it."""
+        """The node as error messages show it."""
         return f"node `{self.name}` ({self.op_type})"
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph, a body or a function.
+    """A graph: that of a model, of a node's attribute, or of a function.
 
     Attributes:
         inputs, outputs: names of values.
         types: declared types of inputs.
-        initializers: values that come with the graph, by name.
-        nodes: each after the makers of what it reads.
-        free: what is read and made outside.
+        initializers: weights and other constants, by name.
+        nodes: in topological order.
+        free: values that are used here and defined outside.
     """
 
     inputs: tuple[str, ...]
@@ -93,8 +94,9 @@ def read_graph(proto: onnx.GraphProto, depth: int = 0) -> Graph:
     """Read a graph and everything nested in it.
 
     Raises:
-        ValueError: nested too deeply, a name given twice, a cycle, a damaged attribute.
-        NotImplementedError: it holds something that is not supported at all.
+        ValueError: graphs are nested too deeply, a name is defined twice, nodes form a
+            cycle, or an attribute is invalid.
+        NotImplementedError: the graph has sparse initializers.
     """
     if depth > MAX_NESTING:
         raise ValueError(f"graphs are nested deeper than {MAX_NESTING} levels")
@@ -115,7 +117,7 @@ def read_graph(proto: onnx.GraphProto, depth: int = 0) -> Graph:
 
 
 def _text_node(tensor: onnx.TensorProto, depth: int) -> Node:
-    """The node that makes text of the graph, which is no weight."""
+    """A Constant node for an initializer of strings, which cannot be a weight."""
     value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
     proto = onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[value])
     proto.metadata_props.add(key=_OPSET, value=_ADDED_OPSET)
@@ -126,8 +128,8 @@ def read_function(proto: onnx.FunctionProto) -> Graph:
     """Read the body of a function.
 
     Raises:
-        ValueError, NotImplementedError: as for a graph; or a node reads what nobody
-            makes. Outputs may be missing: those that few callers want often are.
+        ValueError, NotImplementedError: as for :func:`read_graph`, or a node uses an
+            undefined value. Outputs may be undefined: rarely used ones often are.
     """
     _check_names(proto.input, "input")
     nodes = [_read_node(node, i, 0) for i, node in enumerate(proto.node)]
@@ -138,19 +140,19 @@ def read_function(proto: onnx.FunctionProto) -> Graph:
 
 
 def check_closed(graph: Graph) -> None:
-    """Check that all values that a graph needs are made in it.
+    """Check that a graph defines all values it uses.
 
     Raises:
-        ValueError: one is not.
+        ValueError: a value is undefined.
     """
     _check_reads(graph)
     for name in graph.outputs:
         if name in graph.free:
-            near = _near(name, _made(graph))
-            raise ValueError(f"nothing makes the output `{name}`.{near}")
+            near = _near(name, _defined(graph))
+            raise ValueError(f"no node defines the output `{name}`.{near}")
 
 
-def _made(graph: Graph) -> set[str]:
+def _defined(graph: Graph) -> set[str]:
     outputs = (name for node in graph.nodes for name in node.outputs)
     return {*graph.inputs, *graph.initializers, *outputs}
 
@@ -158,23 +160,23 @@ def _made(graph: Graph) -> set[str]:
 def _check_reads(graph: Graph) -> None:
     if not graph.free:
         return
-    made = _made(graph)
+    defined = _defined(graph)
     for node in graph.nodes:
         for name in sorted(node.reads & graph.free):
             raise ValueError(
-                f"{node}: reads `{name}`, which nothing makes.{_near(name, made)}"
+                f"{node}: reads `{name}`, which is not defined.{_near(name, defined)}"
             )
 
 
-def _near(name: str, made: set[str]) -> str:
-    """Similar names, unless it would take long to find them."""
-    if len(made) > 2000 or len(name) > 200:
+def _near(name: str, defined: set[str]) -> str:
+    """A hint with similar names; empty if the search would take long."""
+    if len(defined) > 2000 or len(name) > 200:
         return ""
-    return near_misses(name, {other for other in made if len(other) <= 200})
+    return near_misses(name, {other for other in defined if len(other) <= 200})
 
 
 def live_nodes(graph: Graph, outputs: Iterable[str]) -> list[Node]:
-    """The nodes that these outputs depend on, in order."""
+    """The nodes that these outputs depend on, in topological order."""
     needed = set(outputs)
     kept = []
     for node in reversed(graph.nodes):
@@ -184,8 +186,8 @@ def live_nodes(graph: Graph, outputs: Iterable[str]) -> list[Node]:
     return kept[::-1]
 
 
-def identity(source: str, name: str) -> Node:
-    """A node that gives a value a second name."""
+def identity_node(source: str, name: str) -> Node:
+    """An Identity node, which gives a value a second name."""
     proto = onnx.NodeProto(
         op_type="Identity", input=[source], output=[name], name=f"{name}/again"
     )
@@ -193,14 +195,14 @@ def identity(source: str, name: str) -> Node:
     return _read_node(proto, 0, 0)
 
 
-def made_by(graph: Graph) -> set[str]:
-    """All names that a graph gives to values of its own."""
-    return _made(graph) - {""}
+def defined_names(graph: Graph) -> set[str]:
+    """The names of all values that a graph defines."""
+    return _defined(graph) - {""}
 
 
-def renamed(graph: Graph, prefix: str) -> Graph:
-    """A graph whose own values have names that begin with ``prefix``."""
-    names = {name: prefix + name for name in made_by(graph)}
+def with_prefix(graph: Graph, prefix: str) -> Graph:
+    """A graph with ``prefix`` before the names of the values that it defines."""
+    names = {name: prefix + name for name in defined_names(graph)}
     nodes = []
     for node in graph.nodes:
         proto = _copy(node)
@@ -212,61 +214,61 @@ def renamed(graph: Graph, prefix: str) -> Graph:
     return _assembled(outputs, types, own, nodes)
 
 
-def inlined(
+def inlined_body(
     graph: Graph,
     prefix: str,
     inputs: Mapping[str, str],
     attributes: Mapping[str, onnx.AttributeProto],
     opsets: Mapping[str, int],
 ) -> Graph:
-    """The body of a function as a graph that stands where the function is called.
+    """A function body as a graph to inline at a call.
 
     Args:
         graph: the body.
-        prefix: what the names of its own values begin with then.
-        inputs: what the caller calls its inputs; "" where one is left out.
-        attributes: of the call.
-        opsets: of its domains, where the caller has others.
+        prefix: put before the names of the values that it defines.
+        inputs: the caller's values by input of the body; "" for one that is left out.
+        attributes: those of the call.
+        opsets: versions of its domains, where they differ from the caller's.
     """
-    names = {**{name: prefix + name for name in made_by(graph)}, **inputs}
+    names = {**{name: prefix + name for name in defined_names(graph)}, **inputs}
     nodes = []
     for node in graph.nodes:
         proto = _copy(node)
-        _settle(proto, attributes, opsets)
+        _bind_attributes(proto, attributes, opsets)
         _rename_node(proto, names)
         nodes.append(_read_node(proto, 0, 0))
-    # Outputs that few callers want may be made by no node.
+    # Rarely used outputs may be undefined.
     return _assembled(tuple(names.get(n, "") for n in graph.outputs), {}, {}, nodes)
 
 
 def _copy(node: Node) -> onnx.NodeProto:
-    """A node's message, to be renamed; the name of the node itself is kept."""
-    made = onnx.NodeProto()
-    made.CopyFrom(node.proto)
-    made.name = node.name
-    return made
+    """A copy of a node's message; an unnamed node gets its generated name."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node.proto)
+    copy.name = node.name
+    return copy
 
 
-def _settle(
+def _bind_attributes(
     proto: onnx.NodeProto,
     attributes: Mapping[str, onnx.AttributeProto],
     opsets: Mapping[str, int],
 ) -> None:
-    """Let a node, and all in its graphs, depend on no function's call any more."""
+    """Resolve attribute references of a node and its graphs, and record their opsets."""
     domain = plain_domain(proto.domain)
     if domain in opsets and all(p.key != _OPSET for p in proto.metadata_props):
         proto.metadata_props.add(key=_OPSET, value=str(opsets[domain]))
-    kept = resolved(proto.attribute, attributes)
+    kept = resolve_references(proto.attribute, attributes)
     del proto.attribute[:]
     proto.attribute.extend(kept.values())
     for attribute in proto.attribute:
         if attribute.type == AttributeProto.GRAPH:
             for node in attribute.g.node:
-                _settle(node, attributes, opsets)
+                _bind_attributes(node, attributes, opsets)
 
 
 def _rename_node(proto: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Rename what a node reads and makes, and what its graphs read from outside."""
+    """Rename a node's operands and results, and the captures of its graphs."""
     proto.input[:] = [names.get(name, name) for name in proto.input]
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for attribute in proto.attribute:
@@ -275,7 +277,7 @@ def _rename_node(proto: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    """Rename what a graph reads from outside, and those of its own names in the way."""
+    """Rename a graph's captures, and its own names that would shadow the new ones."""
     own = {*(v.name for v in body.input), *(t.name for t in body.initializer)}
     own |= {name for node in body.node for name in node.output}
     outer = {old: new for old, new in names.items() if old not in own}
@@ -288,7 +290,7 @@ def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def _names_in(body: onnx.GraphProto) -> Iterator[str]:
-    """All names that nodes read, those of nested graphs included."""
+    """All names that nodes use, those in nested graphs included."""
     for node in body.node:
         yield from node.input
         for attribute in node.attribute:
@@ -297,11 +299,12 @@ def _names_in(body: onnx.GraphProto) -> Iterator[str]:
                 yield from _names_in(attribute.g)
 
 
-def _free_name(wish: str, taken: Container[str]) -> str:
-    """A name that is not taken."""
-    while wish in taken:
-        wish += "_"
-    return wish
+def _free_name(preferred: str, taken: Container[str]) -> str:
+    """``preferred``, with underscores appended until it is not taken."""
+    name = preferred
+    while name in taken:
+        name += "_"
+    return name
 
 
 def walk_nodes(graph: Graph) -> Iterator[Node]:
@@ -313,17 +316,17 @@ def walk_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def plain_domain(domain: str) -> str:
-    """The domain in the one spelling used here: ai.onnx is ""."""
+    """The canonical name of a domain: "" for ai.onnx."""
     return "" if domain == "ai.onnx" else domain
 
 
 def operator_name(domain: str, name: str) -> str:
-    """``name``, or ``domain::name`` outside ai.onnx."""
+    """The qualified operator name: ``name``, or ``domain::name`` outside ai.onnx."""
     return f"{domain}::{name}" if plain_domain(domain) else name
 
 
 def _text(names: "Iterable[str | bytes]") -> tuple[str, ...]:
-    """Names as text; protobuf gives bytes where they are no UTF-8."""
+    """Names as strings; protobuf returns bytes for invalid UTF-8."""
     found: list[str] = []
     for name in names:
         if isinstance(name, bytes):
@@ -354,7 +357,7 @@ def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
         _text((attribute.name, attribute.ref_attr_name))
         if attribute.name in seen:
             raise ValueError(
-                f"node `{named}` ({op_type}): attribute `{attribute.name}` is given twice"
+                f"node `{named}` ({op_type}): attribute `{attribute.name}` occurs twice"
             )
         seen.add(attribute.name)
         if attribute.ref_attr_name:
@@ -365,7 +368,7 @@ def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
 
 
 def opset_of(proto: onnx.NodeProto) -> int | None:
-    """The opset of a node, if it is not what its model imports."""
+    """The opset recorded on a node, if it differs from the model's."""
     found = [p.value for p in proto.metadata_props if p.key == _OPSET]
     return int(found[0]) if found and found[0].isdecimal() else None
 
@@ -376,41 +379,43 @@ def _assembled(
     initializers: Mapping[str, onnx.TensorProto],
     nodes: Sequence[Node],
 ) -> Graph:
-    makers = _makers(nodes, {*types, *initializers})
-    given = {*types, *initializers, *makers}
-    free = {name for node in nodes for name in node.reads if name not in given}
-    free.update(name for name in outputs if name not in given)
-    ordered = _in_order(nodes, makers)
+    producers = _producers(nodes, {*types, *initializers})
+    defined = {*types, *initializers, *producers}
+    free = {name for node in nodes for name in node.reads if name not in defined}
+    free.update(name for name in outputs if name not in defined)
+    ordered = _topological_order(nodes, producers)
     inputs = tuple(types)
     return Graph(inputs, outputs, types, initializers, ordered, frozenset(free))
 
 
-def _makers(nodes: Sequence[Node], given: set[str]) -> dict[str, int]:
-    """From each value to the index of the node that makes it."""
-    makers: dict[str, int] = {}
+def _producers(nodes: Sequence[Node], given: set[str]) -> dict[str, int]:
+    """The index of the node that defines each value."""
+    producers: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.outputs):
             if name in given:
                 raise ValueError(
-                    f"{node}: makes `{name}`, which is an input or initializer"
+                    f"{node}: defines `{name}`, which is an input or initializer"
                 )
-            if name in makers:
+            if name in producers:
                 raise ValueError(
-                    f"{node}: makes `{name}`, as {nodes[makers[name]]} does"
+                    f"{node}: defines `{name}`, as {nodes[producers[name]]} does"
                 )
-            makers[name] = index
-    return makers
+            producers[name] = index
+    return producers
 
 
-def _in_order(nodes: Sequence[Node], makers: Mapping[str, int]) -> tuple[Node, ...]:
-    """The nodes, each after the makers of what it reads; else in the given order."""
-    needs = [{makers[n] for n in node.reads if n in makers} for node in nodes]
+def _topological_order(
+    nodes: Sequence[Node], producers: Mapping[str, int]
+) -> tuple[Node, ...]:
+    """The nodes in topological order, as close to the given order as it allows."""
+    needs = [{producers[n] for n in node.reads if n in producers} for node in nodes]
     if all(max(before, default=-1) < index for index, before in enumerate(needs)):
         return tuple(nodes)
     users: list[list[int]] = [[] for _ in nodes]
     for index, before in enumerate(needs):
-        for maker in before:
-            users[maker].append(index)
+        for producer in before:
+            users[producer].append(index)
     waiting = list(map(len, needs))
     ready = [index for index, count in enumerate(waiting) if not count]
     ordered: list[int] = []
@@ -427,7 +432,7 @@ def _in_order(nodes: Sequence[Node], makers: Mapping[str, int]) -> tuple[Node, .
 
 
 def _cycle(nodes: Sequence[Node], needs: Sequence[set[int]], left: set[int]) -> str:
-    """Names the nodes of one cycle; every node in ``left`` waits for another there."""
+    """An error message for one cycle; each node in ``left`` depends on another in it."""
     path: dict[int, int] = {}
     index = min(left)
     while index not in path:
@@ -435,4 +440,4 @@ def _cycle(nodes: Sequence[Node], needs: Sequence[set[int]], left: set[int]) -> 
         index = min(needs[index] & left)
     names = [f"`{nodes[i].name}`" for i in list(path)[path[index] :]]
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    return f"nodes wait for each other in a cycle: {shown}"
+    return f"nodes depend on each other in a cycle: {shown}"

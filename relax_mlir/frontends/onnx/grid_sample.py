@@ -1,11 +1,11 @@
-"""The rule that reads pictures and volumes at places which are data."""
+"""Rule for GridSample."""
 
 from mlir import ir
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.grid_sample import GridSampleOp
-from relax_mlir.dialects.relax.movement import PermuteDimsOp
+from relax_mlir.dialects.relax.manipulate import PermuteDimsOp
 
 _METHODS = {"linear": "bilinear", "cubic": "bicubic"}
 _LAYOUTS = {4: "NCHW", 5: "NCDHW"}
@@ -13,7 +13,7 @@ _LAYOUTS = {4: "NCHW", 5: "NCDHW"}
 
 @onnx_rule("GridSample", since=16)
 def grid_sample(node: OnnxNode) -> ir.Value:
-    """Pictures and volumes at places from -1 to 1.
+    """Samples of images or volumes at normalized coordinates in [-1, 1].
 
     Source: ONNX GridSample-22; opset 20 renamed the modes.
     """

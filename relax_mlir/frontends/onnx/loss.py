@@ -1,16 +1,16 @@
-"""Rules for loss functions: checks in front of the bodies that the standard gives them."""
+"""Rules for loss functions: validation before the standard's function bodies."""
 
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import LeftToBodyError, OnnxNode, onnx_rule
-from relax_mlir.frontends.onnx.node_form import check_input_shape
+from relax_mlir.dialects.op_interface import OnnxNode, UseFunctionBodyError, onnx_rule
+from relax_mlir.frontends.onnx.node_form import require_input_shape
 
 
 @onnx_rule("SoftmaxCrossEntropyLoss", since=12)
 @onnx_rule("NegativeLogLikelihoodLoss", since=12)
 def class_loss(node: OnnxNode) -> ir.Value:
-    """A loss of scores [n, c, ...] and a class per [n, ...], by the standard's own body.
+    """Loss of scores [n, c, ...] and class indices [n, ...], by the standard's function body.
 
     Source: ONNX SoftmaxCrossEntropyLoss-13, NegativeLogLikelihoodLoss-22.
     """
@@ -23,7 +23,7 @@ def class_loss(node: OnnxNode) -> ir.Value:
             f"input 0: expected [n, c, ...], got {shapes.format_shape(scores)}"
         )
     count, classes, *rest = scores
-    check_input_shape(node, 1, (count, *rest))
+    require_input_shape(node, 1, (count, *rest))
     if node.optional(2) is not None:
-        check_input_shape(node, 2, (classes,))
-    raise LeftToBodyError
+        require_input_shape(node, 2, (classes,))
+    raise UseFunctionBodyError

@@ -1,4 +1,4 @@
-"""The rule for matrices that put frequencies together to bands."""
+"""Rule for MelWeightMatrix."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     DivideOp,
@@ -20,8 +20,8 @@ from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
 from relax_mlir.dialects.relax.compare import EqualOp, GreaterOp, LessOp, WhereOp
 from relax_mlir.dialects.relax.core import ShapeToTensorOp
 from relax_mlir.dialects.relax.creation import ArangeOp
-from relax_mlir.dialects.relax.exponential import ExpOp, LogOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.exp_log import ExpOp, LogOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.frontends.onnx.slicing import crop
 
 _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
@@ -29,7 +29,7 @@ _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
 
 @onnx_rule("MelWeightMatrix", since=17)
 def mel_weight_matrix(node: OnnxNode) -> ir.Value:
-    """Triangles over frequencies, whose corners are equally far apart on the mel scale.
+    """Mel filter bank: triangular filters, equally spaced on the mel scale.
 
     Source: ONNX MelWeightMatrix-17.
     """
@@ -42,10 +42,10 @@ def mel_weight_matrix(node: OnnxNode) -> ir.Value:
     hertz = _hertz(node, AddOp(MultiplyOp(number, step).z, low).z)
     bins = AstypeOp(ShapeToTensorOp(dims=(length + 1,)).y, dtype=_F64).y
     corners = FloorDivideOp(MultiplyOp(bins, hertz).z, rate).z
-    left, top, right = (_without_two(corners, i) for i in range(3))
+    left, top, right = (_edge(corners, i) for i in range(3))
     half = shapes.floordiv(length, 2) + 1
-    places = AstypeOp(ArangeOp(start=0, end=half, dtype=_INT64).y, dtype=_F64).y
-    column = ReshapeOp(places, shape=(half, 1)).y
+    indices = AstypeOp(ArangeOp(start=0, end=half, dtype=_INT64).y, dtype=_F64).y
+    column = ReshapeOp(indices, shape=(half, 1)).y
     falling = _ramp(node, SubtractOp(right, column).z, SubtractOp(right, top).z)
     rising = _ramp(node, SubtractOp(column, left).z, SubtractOp(top, left).z)
     weights = WhereOp(LessOp(column, top).z, rising, falling).z
@@ -53,8 +53,8 @@ def mel_weight_matrix(node: OnnxNode) -> ir.Value:
     return AstypeOp(peak, dtype=onnx_type(node.attr("output_datatype", 1))).y
 
 
-def _without_two(x: ir.Value, begin: int) -> ir.Value:
-    """All but two elements, from ``begin`` on."""
+def _edge(x: ir.Value, begin: int) -> ir.Value:
+    """Elements ``begin`` to ``begin + n - 2`` of n: one edge of every filter."""
     return crop(x, [-begin, begin - 2])
 
 
@@ -67,19 +67,19 @@ def _number(node: OnnxNode, value: float) -> ir.Value:
 
 
 def _mel(node: OnnxNode, hertz: ir.Value) -> ir.Value:
-    """2595 log10(1 + hertz / 700)."""
+    """Mel of a frequency: 2595 log10(1 + hertz / 700)."""
     ratio = AddOp(DivideOp(hertz, _number(node, 700.0)).z, _number(node, 1.0)).z
     return MultiplyOp(LogOp(ratio).y, _number(node, 2595 / math.log(10))).z
 
 
 def _hertz(node: OnnxNode, mel: ir.Value) -> ir.Value:
-    """What :func:`_mel` is the inverse of."""
+    """Frequency of a mel; the inverse of :func:`_mel`."""
     power = ExpOp(MultiplyOp(mel, _number(node, math.log(10) / 2595)).z).y
     return MultiplyOp(SubtractOp(power, _number(node, 1.0)).z, _number(node, 700.0)).z
 
 
 def _ramp(node: OnnxNode, above: ir.Value, width: ir.Value) -> ir.Value:
-    """The share of the width; 0 where there is none, and where nothing is above."""
+    """above / width where both are positive, else 0: one flank of a filter."""
     zero, one = _number(node, 0.0), _number(node, 1.0)
     share = DivideOp(above, MaximumOp(width, one).z).z
     is_inside = LogicalAndOp(GreaterOp(above, zero).z, GreaterOp(width, zero).z).z

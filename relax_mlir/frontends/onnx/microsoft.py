@@ -1,4 +1,4 @@
-"""Rules for what onnxruntime makes of several operators, in the domain com.microsoft."""
+"""Rules for onnxruntime's fused operators of the domain com.microsoft."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, find_onnx_rule, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, find_onnx_rule, onnx_rule
 from relax_mlir.dialects.relax.activation import (
     GeluOp,
     GeluTanhOp,
@@ -18,114 +18,110 @@ from relax_mlir.dialects.relax.activation import (
 from relax_mlir.dialects.relax.arithmetic import AddOp, ClipOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import EqualOp
-from relax_mlir.dialects.relax.exponential import SqrtOp
-from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.relax.exp_log import SqrtOp
+from relax_mlir.dialects.relax.gather import TakeOp
 from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import (
-    BroadcastToOp,
-    PermuteDimsOp,
-    ReshapeOp,
-)
-from relax_mlir.dialects.relax.rectifier import LeakyreluOp, ReluOp
 from relax_mlir.dialects.relax.reduce import MeanOp, SumOp
+from relax_mlir.dialects.relax.relu import LeakyreluOp, ReluOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import TanhOp
-from relax_mlir.frontends.onnx.indices import checked
+from relax_mlir.frontends.onnx.indices import checked_indices
 from relax_mlir.frontends.onnx.node_form import (
-    check_form,
-    check_input_shape,
+    check_inputs_and_attributes,
     input_shape,
+    require_input_shape,
 )
-from relax_mlir.frontends.onnx.norm import inverse_root
-from relax_mlir.frontends.onnx.scores import number, one_of
+from relax_mlir.frontends.onnx.norm import inverse_rms
+from relax_mlir.frontends.onnx.scores import check_choice, scalar_like
 
 _F32, _INT32 = dtypes.dtype("float32"), dtypes.dtype("int32")
-_TINY = 1e-12  # epsilon, where the attribute is left out
+_TINY = 1e-12  # default epsilon
 
 
 @onnx_rule("com.microsoft::Gelu", since=1)
 def gelu(node: OnnxNode) -> ir.Value:
-    """x times the normal distribution up to x.
+    """Exact GELU: x times the standard normal CDF of x.
 
     Source: onnxruntime, com.microsoft Gelu-1.
     """
-    check_form(node, 1)
+    check_inputs_and_attributes(node, 1)
     return GeluOp(node.input(0)).y
 
 
 @onnx_rule("com.microsoft::BiasGelu", since=1)
 def bias_gelu(node: OnnxNode) -> ir.Value:
-    """Gelu of x plus a bias.
+    """GELU of x plus a bias.
 
     Source: onnxruntime, com.microsoft BiasGelu-1.
     """
-    check_form(node, 2)
-    return GeluOp(_plus_row(node, 1)).y
+    check_inputs_and_attributes(node, 2)
+    return GeluOp(_biased_input(node, 1)).y
 
 
 @onnx_rule("com.microsoft::CDist", since=1)
 def cdist(node: OnnxNode) -> ir.Value:
-    """How far every row [n, k] is from every other [m, k].
+    """Pairwise Euclidean distances, or their squares, of rows [n, k] and [m, k]: [n, m].
 
     Source: onnxruntime, com.microsoft CDist-1.
     """
-    check_form(node, 2, "metric")
-    metric = one_of(
+    check_inputs_and_attributes(node, 2, "metric")
+    metric = check_choice(
         "metric", node.attr("metric", "sqeuclidean"), ("euclidean", "sqeuclidean")
     )
     n, k = input_shape(node, 0, "n", "k")
     input_shape(node, 1, "m", "k")
     one = ReshapeOp(node.input(0), shape=(n, 1, k)).y
-    far = SubtractOp(one, node.input(1)).z
-    total = SumOp(MultiplyOp(far, far).z, axis=(2,), keepdims=False).y
+    difference = SubtractOp(one, node.input(1)).z
+    total = SumOp(MultiplyOp(difference, difference).z, axis=(2,), keepdims=False).y
     return SqrtOp(total).y if metric == "euclidean" else total
 
 
 @onnx_rule("com.microsoft::FastGelu", since=1)
 def fast_gelu(node: OnnxNode) -> ir.Value:
-    """Gelu by the hyperbolic tangent, of x plus a bias if there is one.
+    """GELU by the tanh approximation, of x plus an optional bias.
 
     Source: onnxruntime, com.microsoft FastGelu-1.
     """
-    check_form(node, 2)
-    return GeluTanhOp(_plus_row(node, 1)).y
+    check_inputs_and_attributes(node, 2)
+    return GeluTanhOp(_biased_input(node, 1)).y
 
 
 @onnx_rule("com.microsoft::QuickGelu", since=1)
 def quick_gelu(node: OnnxNode) -> ir.Value:
-    """x * sigmoid(alpha * x).
+    """Sigmoid approximation of GELU: x * sigmoid(alpha * x).
 
     Source: onnxruntime, com.microsoft QuickGelu-1.
     """
-    check_form(node, 1, "alpha")
+    check_inputs_and_attributes(node, 1, "alpha")
     x, alpha = node.input(0), node.attr("alpha", 1.702)
     if alpha == 1:
         return SiluOp(x).y
-    return MultiplyOp(x, SigmoidOp(MultiplyOp(x, number(node, alpha, x)).z).y).z
+    return MultiplyOp(x, SigmoidOp(MultiplyOp(x, scalar_like(node, alpha, x)).z).y).z
 
 
-def _plus(x: ir.Value, bias: ir.Value | None) -> ir.Value:
+def _add_optional(x: ir.Value, bias: ir.Value | None) -> ir.Value:
     return x if bias is None else AddOp(x, bias).z
 
 
-def _plus_row(node: OnnxNode, index: int) -> ir.Value:
-    """The first input plus a number for each index of its last axis, if they are given."""
+def _biased_input(node: OnnxNode, index: int) -> ir.Value:
+    """The first input plus an optional bias along its last axis."""
     x = node.input(0)
     if node.optional(index) is not None:
-        check_input_shape(node, index, tensors.shape_of(x)[-1:])
-    return _plus(x, node.optional(index))
+        require_input_shape(node, index, tensors.shape_of(x)[-1:])
+    return _add_optional(x, node.optional(index))
 
 
-def _sum_to_normalise(node: OnnxNode, bias: int) -> ir.Value:
-    """The sum of a tensor, a bias if there is one, and what skips the layer.
+def _skip_sum(node: OnnxNode, bias: int) -> ir.Value:
+    """The sum of a tensor, a skip connection and an optional bias.
 
     Args:
-        node: with these as inputs 0, ``bias`` and 1.
+        node: has them as inputs 0, 1 and ``bias``.
         bias: the index of the bias.
 
     Raises:
-        ValueError: a shape is another than it may be, or epsilon is negative.
+        ValueError: a shape is wrong, or epsilon is negative.
     """
     for index in range(2):
         rank = len(tensors.shape_of(node.input(index)))
@@ -133,17 +129,17 @@ def _sum_to_normalise(node: OnnxNode, bias: int) -> ir.Value:
             raise ValueError(f"input {index}: expected rank 2 or 3, got {rank}")
     if node.attr("epsilon", _TINY) < 0:
         raise ValueError("attribute `epsilon`: expected 0 or more")
-    return _plus(_plus_row(node, bias), node.input(1))
+    return _add_optional(_biased_input(node, bias), node.input(1))
 
 
 @onnx_rule("com.microsoft::SkipLayerNormalization", since=1)
 def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """Layer normalisation of a sum, and the sum.
+    """Layer normalization of a skip sum; returns the sum, too.
 
     Source: onnxruntime, com.microsoft SkipLayerNormalization-1.
     """
-    check_form(node, 5, "epsilon")
-    total = _sum_to_normalise(node, 4)
+    check_inputs_and_attributes(node, 5, "epsilon")
+    total = _skip_sum(node, 4)
     y, *statistics = _normalized(node, total, node.optional(3))
     return [y, *statistics, total]
 
@@ -151,10 +147,10 @@ def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
 def _normalized(
     node: OnnxNode, x: ir.Value, beta: ir.Value | None
 ) -> list[ir.Value | None]:
-    """x normalised along its last axis, mean and inverse deviation where wanted."""
+    """Layer normalization along the last axis; mean and inverse deviation if used."""
     gamma, epsilon = node.input(2), node.attr("epsilon", _TINY)
     if beta is None:
-        beta = number(node, 0, gamma)
+        beta = scalar_like(node, 0, gamma)
     y = LayerNormOp(x, gamma, beta, axes=(-1,), epsilon=epsilon).y
     if not any(node.wanted[1:3]):
         return [y, None, None]
@@ -162,60 +158,60 @@ def _normalized(
     wide = AstypeOp(x, dtype=_F32).y
     mean = MeanOp(wide, axis=last, keepdims=True).y
     centred = SubtractOp(wide, mean).z
-    return [y, mean, inverse_root(node, centred, last, epsilon)]
+    return [y, mean, inverse_rms(node, centred, last, epsilon)]
 
 
 @onnx_rule("com.microsoft::SkipSimplifiedLayerNormalization", since=1)
 def skip_simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """A sum divided by the root of its mean square, and the sum.
+    """RMS normalization of a skip sum; returns the sum, too.
 
     Source: onnxruntime, com.microsoft SkipSimplifiedLayerNormalization-1.
     """
-    check_form(node, 4, "epsilon")
-    total = _sum_to_normalise(node, 3)
+    check_inputs_and_attributes(node, 4, "epsilon")
+    total = _skip_sum(node, 3)
     epsilon = node.attr("epsilon", _TINY)
     y = RmsNormOp(total, node.input(2), axes=(-1,), epsilon=epsilon).y
     is_wanted = any(node.wanted[2:3])
     last = (len(tensors.shape_of(total)) - 1,)
-    inverse = inverse_root(node, total, last, epsilon) if is_wanted else None
+    inverse = inverse_rms(node, total, last, epsilon) if is_wanted else None
     return [y, None, inverse, total]
 
 
 @onnx_rule("SimplifiedLayerNormalization", since=1)
 @onnx_rule("com.microsoft::SimplifiedLayerNormalization", since=1)
 def simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """x divided by the root of its mean square over the last axes.
+    """RMS normalization over the last axes.
 
     Source: onnxruntime, SimplifiedLayerNormalization-1.
     """
-    check_form(node, 2, "axis", "epsilon", "stash_type")
+    check_inputs_and_attributes(node, 2, "axis", "epsilon", "stash_type")
     x, epsilon = node.input(0), node.attr("epsilon", 1e-5)
     rank = len(tensors.shape_of(x))
     axes = range(shapes.check_axis(node.attr("axis", -1), rank), rank)
     y = RmsNormOp(x, node.input(1), axes=axes, epsilon=epsilon).y
     if not any(node.wanted[1:]):
         return [y]
-    return [y, inverse_root(node, x, axes, epsilon)]
+    return [y, inverse_rms(node, x, axes, epsilon)]
 
 
 @onnx_rule("com.microsoft::FusedMatMul", since=1)
 @onnx_rule("com.microsoft::TransposeMatMul", since=1)
 def fused_matmul(node: OnnxNode) -> ir.Value:
-    """alpha * A' @ B', where A' and B' may be transposed.
+    """Matmul alpha * A' @ B', where A' is A or its transpose, and B' likewise.
 
     Source: onnxruntime, com.microsoft FusedMatMul-1.
     """
     flags = [f"trans{batch}{side}" for batch in ("", "Batch") for side in "AB"]
-    check_form(node, 2, "alpha", *flags)
+    check_inputs_and_attributes(node, 2, "alpha", *flags)
     sides = [_transposed(node, index, side) for index, side in enumerate("AB")]
-    product, alpha = MatmulOp(*sides).z, node.attr("alpha", 1.0)
+    z, alpha = MatmulOp(*sides).z, node.attr("alpha", 1.0)
     if alpha == 1:
-        return product
-    return MultiplyOp(product, number(node, alpha, product)).z
+        return z
+    return MultiplyOp(z, scalar_like(node, alpha, z)).z
 
 
 def _transposed(node: OnnxNode, index: int, side: str) -> ir.Value:
-    """An operand with the axes in the order that its two attributes ask for."""
+    """An operand with its axes permuted by its two transpose attributes."""
     x = node.input(index)
     axes = list(range(len(tensors.shape_of(x))))
     if len(axes) < 2:
@@ -238,74 +234,74 @@ _ACTIVATIONS: Mapping[str, tuple[Callable[..., Any], int]] = {
 
 
 def _activated(x: ir.Value, name: str, params: Sequence[float]) -> ir.Value:
-    """An activation by name.
+    """An activation function by name.
 
     Raises:
-        NotImplementedError: there is no such activation.
-        ValueError: it has other parameters.
+        NotImplementedError: the name is unknown.
+        ValueError: the number of parameters is wrong.
     """
     if name not in _ACTIVATIONS:
         raise NotImplementedError(
             f"attribute `activation`: expected one of {', '.join(_ACTIVATIONS)}, got "
             f"{name!r}"
         )
-    function, most = _ACTIVATIONS[name]
-    if len(params) > most or (name == "Clip" and len(params) < most):
+    function, count = _ACTIVATIONS[name]
+    if len(params) > count or (name == "Clip" and len(params) < count):
         raise ValueError(
-            f"{name}: expected {most} activation_params, got {len(params)}"
+            f"{name}: expected {count} activation_params, got {len(params)}"
         )
     return function(x, *params)
 
 
 @onnx_rule("com.microsoft::FusedConv", since=1)
 def fused_conv(node: OnnxNode) -> ir.Value:
-    """A convolution, plus a tensor if there is one, then an activation.
+    """Convolution with bias, optional residual and activation.
 
     Source: onnxruntime, com.microsoft FusedConv-1.
     """
     convolution = find_onnx_rule("Conv", 11)
     assert convolution is not None
-    y = _plus(convolution(node), node.optional(3))
+    y = _add_optional(convolution(node), node.optional(3))
     name = node.attrs.get("activation", "")
     return _activated(y, name, node.attrs.get("activation_params", [])) if name else y
 
 
 @onnx_rule("com.microsoft::EmbedLayerNormalization", since=1)
 def embed_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """The embeddings of words, places and segments, added and normalised.
+    """Layer normalization of the sum of word, position and segment embeddings.
 
     Source: onnxruntime, com.microsoft EmbedLayerNormalization-1.
     """
-    check_form(node, 9, "epsilon", "mask_index_type")
+    check_inputs_and_attributes(node, 9, "epsilon", "mask_index_type")
     ids, segments = node.input(0), node.optional(1)
     shape = tensors.shape_of(ids)
     if len(shape) != 2:
         raise ValueError(f"input 0: expected [batch, sequence], got rank {len(shape)}")
 
-    def rows_of(index: int, indices: ir.Value, operand: str) -> ir.Value:
+    def look_up(index: int, indices: ir.Value, operand: str) -> ir.Value:
         table = node.input(index)
-        rows = checked(node, indices, operand, tensors.shape_of(table)[0])
+        rows = checked_indices(node, indices, operand, tensors.shape_of(table)[0])
         return TakeOp(table, rows, axis=0).y
 
-    total = rows_of(2, ids, "input_ids")
-    places = node.optional(8)
-    if places is None:
+    total = look_up(2, ids, "input_ids")
+    positions = node.optional(8)
+    if positions is None:
         end = (shape[1],)
         rows = StridedSliceOp(node.input(3), axes=(0,), begin=(0,), end=end).y
     else:
-        rows = rows_of(3, places, "position_ids")
+        rows = look_up(3, positions, "position_ids")
     total = AddOp(total, rows).z
     if segments is not None:
-        total = AddOp(total, rows_of(4, segments, "segment_ids")).z
+        total = AddOp(total, look_up(4, segments, "segment_ids")).z
     epsilon = node.attr("epsilon", _TINY)
     y = LayerNormOp(total, node.input(5), node.input(6), axes=(-1,), epsilon=epsilon).y
     return [y, _lengths(node, shape[0]), total]
 
 
 def _lengths(node: OnnxNode, batch: Any) -> ir.Value:  # Any: a size
-    """How many words of every sequence the mask leaves; 0 without one."""
+    """The number of unmasked words per sequence; 0 without a mask."""
     mask = node.optional(7)
     if mask is None:
         return BroadcastToOp(node.constant(np.zeros(1, np.int32)), shape=(batch,)).y
-    is_kept = EqualOp(mask, number(node, 1, mask)).z
+    is_kept = EqualOp(mask, scalar_like(node, 1, mask)).z
     return SumOp(AstypeOp(is_kept, dtype=_INT32).y, axis=(1,), keepdims=False).y

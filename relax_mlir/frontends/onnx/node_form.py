@@ -1,24 +1,28 @@
-"""The form of nodes, where nobody has checked it before."""
+"""Checks of a node's inputs and attributes, for operators without an ONNX schema."""
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode
+from relax_mlir.dialects.op_interface import OnnxNode, ValueNotKnownError
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import near_misses
 
-__all__ = ["check_form", "check_input_shape", "input_shape", "known_size"]
+__all__ = [
+    "check_inputs_and_attributes",
+    "input_shape",
+    "known_size",
+    "require_input_shape",
+]
 
 
 def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
-    """The shape of an input of known rank.
+    """The shape of an input, which must have a given rank.
 
     Args:
         node: the node.
-        index: of the input.
-        *axes: what they are called; a last name that ends in ``...`` stands for one axis
-            or more.
+        index: the index of the input.
+        *axes: names of the axes; a last name that ends in ``...`` stands for one or more.
 
     Raises:
-        ValueError: it has another rank.
+        ValueError: the rank is wrong.
     """
     shape = tensors.shape_of(node.input(index))
     is_open = axes[-1].endswith("...")
@@ -31,29 +35,31 @@ def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
 
 
 def known_size(node: OnnxNode, index: int, axis: int) -> int:
-    """A size of an input, as a number.
+    """A dimension of an input, which must be static.
 
     Raises:
-        NotKnownError: only the running model tells.
+        NotKnownError: the dimension is symbolic.
     """
     size = tensors.shape_of(node.input(index))[axis]
     if not isinstance(size, int):
-        raise NotKnownError(
-            index, f"axis {axis}: expected a known size, got {size}", is_of_sizes=True
+        raise ValueNotKnownError(
+            index,
+            f"axis {axis}: expected a known size, got {size}",
+            needs_shape_only=True,
         )
     return size
 
 
-def check_form(node: OnnxNode, most: int, *names: str) -> None:
-    """Check how many inputs a node has, and what its attributes are called.
+def check_inputs_and_attributes(node: OnnxNode, most: int, *names: str) -> None:
+    """Check the number of inputs and the names of attributes.
 
     Args:
         node: the node.
-        most: how many inputs it may have.
-        *names: of attributes that it may have.
+        most: the maximum number of inputs.
+        *names: the allowed attributes.
 
     Raises:
-        ValueError: it has more inputs, or other attributes.
+        ValueError: there are too many inputs, or an attribute is unknown.
     """
     if len(node.inputs) > most:
         raise ValueError(
@@ -67,18 +73,18 @@ def check_form(node: OnnxNode, most: int, *names: str) -> None:
             )
 
 
-def check_input_shape(node: OnnxNode, index: int, expected: shapes.Shape) -> None:
-    """Require the shape of an input, of which open sizes are checked when they are known.
+def require_input_shape(node: OnnxNode, index: int, expected: shapes.Shape) -> None:
+    """Require a shape of an input; symbolic sizes become constraints.
 
     Raises:
-        ValueError: it surely has another.
+        ValueError: the shape is known to differ.
     """
     shape = tensors.shape_of(node.input(index))
-    is_other = any(map(shapes.is_known_unequal, shape, expected))
-    if len(shape) != len(expected) or is_other:
+    differs = any(map(shapes.is_known_unequal, shape, expected))
+    if len(shape) != len(expected) or differs:
         raise ValueError(
             f"input {index}: expected {shapes.format_shape(expected)}, got "
             f"{shapes.format_shape(shape)}"
         )
-    for size, want in zip(shape, expected, strict=True):
-        shapes.require_equal(size, want)
+    for size, wanted in zip(shape, expected, strict=True):
+        shapes.require_equal(size, wanted)

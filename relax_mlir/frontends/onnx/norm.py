@@ -1,4 +1,4 @@
-"""Rules for normalisation."""
+"""Rules for normalization layers."""
 
 from collections.abc import Sequence
 
@@ -7,28 +7,28 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, ValueNotKnownError, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.batch_norm import BatchNormOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.core import TupleGetItemOp
-from relax_mlir.dialects.relax.exponential import RsqrtOp
+from relax_mlir.dialects.relax.exp_log import RsqrtOp
 from relax_mlir.dialects.relax.instance_norm import GroupNormOp, InstanceNormOp
 from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.relax.reduce import MeanOp
-from relax_mlir.frontends.onnx.node_form import check_form, input_shape
+from relax_mlir.frontends.onnx.node_form import check_inputs_and_attributes, input_shape
 
-__all__ = ["inverse_root"]
+__all__ = ["inverse_rms"]
 
 _F32 = dtype("float32")
 
 
 @onnx_rule("BatchNormalization", since=7)
 def batch_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """Normalised by statistics that are inputs, or in training mode by those of the batch.
+    """Batch normalization by given statistics, or in training mode by those of the batch.
 
-    Without an axis for channels there is one.
+    An input of rank 1 has one channel.
 
     Source: ONNX BatchNormalization-15.
     """
@@ -47,14 +47,14 @@ def batch_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
 def _batch_normalized(
     node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
 ) -> list[ir.Value]:
-    """x of rank 2 or more normalised, and in training mode the new statistics."""
+    """Batch normalization of x of rank 2 or more; in training mode the new statistics, too."""
     if node.flag("training_mode", default=False):
         return _train(node, inputs, epsilon)
     return [_normalized(inputs, epsilon)]
 
 
 def _normalized(inputs: Sequence[ir.Value], epsilon: float) -> ir.Value:
-    """Normalised by these statistics."""
+    """Batch normalization by given statistics."""
     norm = BatchNormOp(*inputs, axis=1, epsilon=epsilon, training=False)
     return TupleGetItemOp(norm.y, index=0).result
 
@@ -62,7 +62,7 @@ def _normalized(inputs: Sequence[ir.Value], epsilon: float) -> ir.Value:
 def _train(
     node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
 ) -> list[ir.Value]:
-    """Normalise by the statistics of the batch, and move the running ones towards them.
+    """Batch normalization by the batch's statistics, and the updated running statistics.
 
     Source: ONNX BatchNormalization-15, ``training_mode``.
     """
@@ -78,8 +78,8 @@ def _train(
     y = _normalized([x, scale, bias, mean, var], epsilon)
     momentum = node.attr("momentum", 0.9)
     kept, added = (
-        node.constant(np.array(factor, type_.numpy))
-        for factor in (momentum, 1 - momentum)
+        node.constant(np.array(weight, type_.numpy))
+        for weight in (momentum, 1 - momentum)
     )
     pairs = ((old_mean, mean), (old_var, var))
     return [
@@ -90,17 +90,17 @@ def _train(
 
 @onnx_rule("LayerNormalization", since=1)
 def older_layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """As of opset 17: exporters wrote it before, and onnxruntime takes it.
+    """LayerNormalization-17 in older opsets: exporters write it, and onnxruntime accepts it.
 
     Source: onnxruntime, LayerNormalization-1.
     """
-    check_form(node, 3, "axis", "epsilon", "stash_type")
+    check_inputs_and_attributes(node, 3, "axis", "epsilon", "stash_type")
     return layer_normalization(node)
 
 
 @onnx_rule("LayerNormalization", since=17)
 def layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """Normalised over the last axes; without a bias it is 0.
+    """Layer normalization over the last axes, with an optional bias.
 
     Source: ONNX LayerNormalization-17.
     """
@@ -118,10 +118,10 @@ def layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
 
 
 def _check_stash_type(node: OnnxNode) -> None:
-    """Check the element type that statistics are computed in.
+    """Check that statistics are computed in f32.
 
     Raises:
-        NotImplementedError: it is another than f32.
+        NotImplementedError: ``stash_type`` is another element type.
     """
     stash_type = node.attr("stash_type", 1)
     if stash_type != 1:
@@ -133,16 +133,16 @@ def _check_stash_type(node: OnnxNode) -> None:
 def _layer_statistics(
     node: OnnxNode, x: ir.Value, axes: Sequence[int], epsilon: float
 ) -> list[ir.Value]:
-    """The mean and the inverse deviation in f32, which few models ask for."""
+    """The mean and the inverse standard deviation in f32, outputs that few models use."""
     wide = AstypeOp(x, dtype=_F32).y
     mean = MeanOp(wide, axis=axes, keepdims=True).y
-    return [mean, inverse_root(node, SubtractOp(wide, mean).z, axes, epsilon)]
+    return [mean, inverse_rms(node, SubtractOp(wide, mean).z, axes, epsilon)]
 
 
-def inverse_root(
+def inverse_rms(
     node: OnnxNode, x: ir.Value, axes: Sequence[int], epsilon: float
 ) -> ir.Value:
-    """1 / sqrt(mean of squares + epsilon) along some axes, which stay, in f32."""
+    """Inverse root mean square in f32: 1 / sqrt(mean(x^2) + epsilon), axes kept."""
     wide = AstypeOp(x, dtype=_F32).y
     mean = MeanOp(MultiplyOp(wide, wide).z, axis=axes, keepdims=True).y
     shift = node.constant(np.array(epsilon, np.float32))
@@ -151,58 +151,60 @@ def inverse_root(
 
 @onnx_rule("InstanceNormalization", since=6)
 def instance_normalization(node: OnnxNode) -> ir.Value:
-    """Normalised over each channel's image.
+    """Instance normalization: over the spatial axes of each channel.
 
     Source: ONNX InstanceNormalization-22.
     """
     inputs, epsilon = [node.input(i) for i in range(3)], node.attr("epsilon", 1e-5)
-    image = range(2, _rank_of_images(inputs[0]))
+    image = range(2, _feature_map_rank(inputs[0]))
     return InstanceNormOp(*inputs, channel_axis=1, axes=image, epsilon=epsilon).y
 
 
 @onnx_rule("GroupNormalization", since=18)
 def group_normalization_by_groups(node: OnnxNode) -> ir.Value:
-    """Normalised over groups of channels, with a scale and a bias for each group.
+    """Group normalization with a scale and a bias per group.
 
-    A scale for each channel is taken, too: exporters write it.
+    A scale per channel is accepted, too, as exporters write it.
 
     Source: ONNX GroupNormalization-18.
     """
     channels, groups = _known_channels(node), node.attr("num_groups")
     numbers = (_per_channel(node, i, channels, groups) for i in (1, 2))
-    return _of_groups(node, *numbers)
+    return _group_norm(node, *numbers)
 
 
 @onnx_rule("GroupNormalization", since=21)
 def group_normalization(node: OnnxNode) -> ir.Value:
-    """Normalised over groups of channels, with a scale and a bias for each channel.
+    """Group normalization with a scale and a bias per channel.
 
     Source: ONNX GroupNormalization-21.
     """
     (count,) = input_shape(node, 1, "c")
-    if not isinstance(count, int):  # or else it tells how many channels there are
+    if not isinstance(count, int):  # a static scale implies the number of channels
         _known_channels(node)
-    return _of_groups(node, node.input(1), node.input(2))
+    return _group_norm(node, node.input(1), node.input(2))
 
 
 def _known_channels(node: OnnxNode) -> int:
-    """How many channels there are.
+    """The static number of channels.
 
     Raises:
-        NotKnownError: only the running model tells.
+        NotKnownError: it is symbolic.
     """
     channels = input_shape(node, 0, "n", "c...")[1]
     if not isinstance(channels, int):
-        raise NotKnownError(
-            0, f"expected a known number of channels, got {channels}", is_of_sizes=True
+        raise ValueNotKnownError(
+            0,
+            f"expected a known number of channels, got {channels}",
+            needs_shape_only=True,
         )
     return channels
 
 
-def _of_groups(node: OnnxNode, scale: ir.Value, bias: ir.Value) -> ir.Value:
-    """Normalised over groups of channels."""
+def _group_norm(node: OnnxNode, scale: ir.Value, bias: ir.Value) -> ir.Value:
+    """Group normalization with a scale and a bias per channel."""
     x = node.input(0)
-    image = range(2, _rank_of_images(x))
+    image = range(2, _feature_map_rank(x))
     return GroupNormOp(
         x,
         scale,
@@ -214,7 +216,7 @@ def _of_groups(node: OnnxNode, scale: ir.Value, bias: ir.Value) -> ir.Value:
     ).y
 
 
-def _rank_of_images(x: ir.Value) -> int:
+def _feature_map_rank(x: ir.Value) -> int:
     """The rank of [n, c, ...].
 
     Raises:
@@ -227,18 +229,18 @@ def _rank_of_images(x: ir.Value) -> int:
 
 
 def _per_channel(node: OnnxNode, index: int, channels: int, groups: int) -> ir.Value:
-    """An input with a number per group as one for each of its channels.
+    """A parameter per group, repeated for each channel of the group.
 
     Raises:
-        NotKnownError: only the running model tells what the numbers are for.
+        NotKnownError: the size of the parameter is symbolic.
     """
     numbers = node.input(index)
     given = tensors.shape_of(numbers)
     if len(given) == 1 and not isinstance(given[0], int):
-        raise NotKnownError(
+        raise ValueNotKnownError(
             index,
             f"expected {groups} or {channels} numbers, got {given[0]}",
-            is_of_sizes=True,
+            needs_shape_only=True,
         )
     if given != (groups,) or channels == groups:
         return numbers
@@ -249,7 +251,7 @@ def _per_channel(node: OnnxNode, index: int, channels: int, groups: int) -> ir.V
 
 @onnx_rule("RMSNormalization", since=23)
 def rms_normalization(node: OnnxNode) -> ir.Value:
-    """Divided by the root of the mean square; the result has the type of the scale.
+    """RMS normalization; the result has the element type of the scale.
 
     Source: ONNX RMSNormalization-23.
     """

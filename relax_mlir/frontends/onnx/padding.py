@@ -1,4 +1,4 @@
-"""Rules for padding: what negative pads take away is cropped first."""
+"""Rules for padding; negative pads crop first."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,14 +7,14 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, SubtractOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
-from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
+from relax_mlir.dialects.relax.slicing import optional_constant, optional_constant_ints
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.slicing import crop
 
-# By their names in Relax.
+# ONNX modes to Relax modes.
 _MODES = {
     "constant": "constant",
     "reflect": "reflect",
@@ -25,7 +25,7 @@ _MODES = {
 
 @onnx_rule("Pad", since=2)
 def pad_attribute(node: OnnxNode) -> ir.Value:
-    """Elements around a tensor; how many is an attribute.
+    """Padding by widths that are an attribute.
 
     Source: ONNX Pad-2.
     """
@@ -34,22 +34,22 @@ def pad_attribute(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Pad", since=11)
 def pad(node: OnnxNode) -> ir.Value:
-    """Elements around a tensor; how many is an input.
+    """Padding by widths that are an input.
 
     Source: ONNX Pad-19.
     """
     rank = len(tensors.shape_of(node.input(0)))
     given = node.dims(1)
-    axes = known_ints(node, 3)
+    axes = optional_constant_ints(node, 3)
     axes = list(range(rank)) if axes is None else shapes.normalize_axes(axes, rank)
     if len(given) != 2 * len(axes):
         raise ValueError(
-            f"number of pads is wrong: expected {2 * len(axes)}, got {len(given)}"
+            f"wrong number of pads: expected {2 * len(axes)}, got {len(given)}"
         )
     pads: list[Dim] = [0] * (2 * rank)
     for position, axis in enumerate(axes):
         pads[axis], pads[rank + axis] = given[position], given[len(axes) + position]
-    value = known_or_none(node, 2)
+    value = optional_constant(node, 2)
     if value is None:
         return _padded(node, pads, 0.0)
     if value.size != 1:
@@ -61,9 +61,9 @@ def pad(node: OnnxNode) -> ir.Value:
 
 
 def _padded_exactly(node: OnnxNode, pads: Sequence[Dim], value: np.integer) -> ir.Value:
-    """Pad by an integer that no float64 is, which attributes are: around x - value by 0.
+    """Padding by an integer that is not exact in float64, the type of the attribute.
 
-    What wraps in the difference wraps back in the sum.
+    Pads x - value by 0, and adds the value; overflow in the difference wraps back.
     """
     shift = node.constant(np.array(value))
     x = SubtractOp(node.input(0), shift).z
@@ -71,7 +71,7 @@ def _padded_exactly(node: OnnxNode, pads: Sequence[Dim], value: np.integer) -> i
 
 
 def _padded(node: OnnxNode, pads: Sequence[Dim], value: float) -> ir.Value:
-    """Pad an input; a mode that copies elements copies those that are left."""
+    """Padding of an input; modes that copy elements copy from the cropped tensor."""
     x, mode = node.input(0), node.attr("mode", "constant")
     if mode not in _MODES:
         raise ValueError(f"bad mode: expected {', '.join(_MODES)}, got `{mode}`")

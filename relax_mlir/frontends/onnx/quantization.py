@@ -1,4 +1,4 @@
-"""Rules that quantise numbers, and back; what all rules on quantised ones share."""
+"""Rules for quantization and dequantization, and helpers for the rules of quantized ops."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     DivideOp,
     MaximumOp,
@@ -18,36 +18,36 @@ from relax_mlir.dialects.relax.arithmetic import (
 )
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
 from relax_mlir.dialects.relax.compare import EqualOp, WhereOp
-from relax_mlir.dialects.relax.linear_quantization import (
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.quantize_linear import (
     DequantizeLinearOp,
     QuantizeLinearOp,
 )
-from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.reduce import MaxOp, MinOp, SumOp
 
 __all__ = [
     "as_f32",
     "as_i32",
-    "columns",
+    "axis_sums",
+    "column_parameter",
     "dynamically_quantized",
-    "integer_product",
+    "integer_matmul",
     "known_as_zero",
     "requantized",
-    "rows",
+    "row_parameter",
     "signed_weight",
-    "sums",
-    "zero_point",
+    "zero_point_operand",
 ]
 
-_MIDDLE = 128  # of bytes without a sign
+_MIDDLE = 128  # zero point of u8 that corresponds to 0 in i8
 _F32, _I32, _U8 = map(dtypes.dtype, ("float32", "int32", "uint8"))
 
 
 @onnx_rule("com.microsoft::QuantizeLinear", since=1)
 @onnx_rule("QuantizeLinear", since=10)
 def quantize_linear(node: OnnxNode) -> ir.Value:
-    """x / scale + zero_point, rounded, in the type of the zero point or of the attribute.
+    """Quantization: round(x / scale) + zero_point, in the zero point's or the attribute's type.
 
     Source: ONNX QuantizeLinear-25.
     """
@@ -67,13 +67,13 @@ def quantize_linear(node: OnnxNode) -> ir.Value:
         "saturate": node.flag("saturate", default=True),
         "precision": onnx_type(precision) if precision else _precision(scale, x),
     }
-    return _by_scale(node, QuantizeLinearOp, (x, scale, zero), attrs)
+    return _emit_scaled(node, QuantizeLinearOp, (x, scale, zero), attrs)
 
 
 @onnx_rule("com.microsoft::DequantizeLinear", since=1)
 @onnx_rule("DequantizeLinear", since=10)
 def dequantize_linear(node: OnnxNode) -> ir.Value:
-    """(x - zero_point) * scale, in the type of the scale or of the attribute.
+    """Dequantization: (x - zero_point) * scale, in the scale's or the attribute's type.
 
     Source: ONNX DequantizeLinear-25.
     """
@@ -83,16 +83,16 @@ def dequantize_linear(node: OnnxNode) -> ir.Value:
         zero = _zero(node, tensors.dtype_of(x))
     stated = node.attr("output_dtype", 0)
     out = onnx_type(stated) if stated else _precision(scale, None)
-    return _by_scale(node, DequantizeLinearOp, (x, scale, zero), {"out_dtype": out})
+    return _emit_scaled(node, DequantizeLinearOp, (x, scale, zero), {"out_dtype": out})
 
 
-def _by_scale(
+def _emit_scaled(
     node: OnnxNode,
     op: type[QuantizeLinearOp | DequantizeLinearOp],
     operands: Sequence[ir.Value],
     attrs: Mapping[str, Any],  # Any: attributes of every kind
 ) -> ir.Value:
-    """An operation with a scale for all, for slices, or for blocks of them."""
+    """A (de)quantization per tensor, per axis or per block."""
     x, *scales = operands
     size = node.attr("block_size", 0)
     if size < 0:
@@ -107,24 +107,26 @@ def _by_scale(
             f"scale: expected one axis without `block_size`, got shape "
             f"{shapes.format_shape(sizes[0])}"
         )
-    whole = _cut(operands, axis, size) if size else None
-    if whole is None:
+    blocked = _blocked(operands, axis, size) if size else None
+    if blocked is None:
         return op(x, *scales, axis=axis, block_size=size, **attrs).y
-    return ReshapeOp(op(*whole, **attrs).y, shape=tensors.shape_of(x)).y
+    return ReshapeOp(op(*blocked, **attrs).y, shape=tensors.shape_of(x)).y
 
 
 def _check_zero(node: OnnxNode, zero: ir.Value) -> None:
-    """Floats of 8 bits have no zero point but 0."""
+    """Check that the zero point of an 8-bit float type is 0."""
     type_, known = tensors.dtype_of(zero), node.constants(zero)
     is_float8 = type_.is_float and type_.bits == 8
     if is_float8 and known is not None and known.astype(np.float32).any():
         raise ValueError(f"zero point: expected 0 for {type_}, got another number")
 
 
-def _cut(operands: Sequence[ir.Value], axis: int, size: int) -> list[ir.Value] | None:
-    """The operands with an axis for blocks, so that a loop over one has one scale.
+def _blocked(
+    operands: Sequence[ir.Value], axis: int, size: int
+) -> list[ir.Value] | None:
+    """The operands with the axis split into blocks, so that scales broadcast.
 
-    None if the last block is not whole, or a scale not one of blocks.
+    None if the last block is partial, or a scale does not have one element per block.
     """
     x, *scales = operands
     shape = tensors.shape_of(x)
@@ -143,7 +145,7 @@ def _cut(operands: Sequence[ir.Value], axis: int, size: int) -> list[ir.Value] |
 
 
 def _precision(scale: ir.Value, x: ir.Value | None) -> DType:
-    """The type that a scale is in; powers of two leave it to the numbers."""
+    """The type to compute in: that of the scale, or of x for power-of-two scales."""
     found = tensors.dtype_of(scale)
     if found.is_float and not found.is_narrow:
         return found
@@ -157,7 +159,7 @@ def _zero(node: OnnxNode, type_: DType) -> ir.Value:
 
 @onnx_rule("DynamicQuantizeLinear", since=11)
 def dynamic_quantize_linear(node: OnnxNode) -> list[ir.Value]:
-    """Bytes, by the least and the largest element.
+    """Quantization to u8 by the minimum and maximum of the input.
 
     Source: ONNX DynamicQuantizeLinear-11.
     """
@@ -167,10 +169,10 @@ def dynamic_quantize_linear(node: OnnxNode) -> list[ir.Value]:
 def dynamically_quantized(
     node: OnnxNode, x: ir.Value
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """``x`` as u8, its scale and its zero point, by its least and its largest element.
+    """``x`` as u8, its scale and its zero point, by its minimum and maximum.
 
-    The scale of zeros alone, and of no element, is 1, as in onnxruntime; the standard's
-    formula gives 0, which nothing can be divided by.
+    The scale of an all-zero or empty tensor is 1, as in onnxruntime; the standard's
+    formula gives 0, and a division by it.
 
     Source: ONNX DynamicQuantizeLinear-11.
     """
@@ -183,14 +185,14 @@ def dynamically_quantized(
     return QuantizeLinearOp(x, scale, shift).y, scale, shift
 
 
-def zero_point(node: OnnxNode, index: int) -> ir.Value | None:
-    """A zero point, unless it is left out or known to be 0."""
+def zero_point_operand(node: OnnxNode, index: int) -> ir.Value | None:
+    """A zero point input; None if it is left out or a constant 0."""
     value = node.optional(index)
     return None if value is None or known_as_zero(node, value) else value
 
 
 def known_as_zero(node: OnnxNode, value: ir.Value) -> bool:
-    """Whether a zero point is a constant, and 0."""
+    """Whether a zero point is a constant 0."""
     known = node.constants(value)
     return known is not None and not known.astype(np.int32).any()
 
@@ -198,7 +200,7 @@ def known_as_zero(node: OnnxNode, value: ir.Value) -> bool:
 def signed_weight(
     node: OnnxNode, weight: ir.Value, zero: ir.Value | None
 ) -> tuple[ir.Value, ir.Value | None]:
-    """A constant weight of bytes from 0 to 255 around 128 as one around 0, and its zero."""
+    """A constant u8 weight with zero point 128 as i8 with zero point 0; else unchanged."""
     known = node.constants(weight)
     zeros = None if zero is None else node.constants(zero)
     if known is None or zeros is None:
@@ -208,36 +210,37 @@ def signed_weight(
     return node.constant((known ^ _MIDDLE).view(np.int8)), None
 
 
-def integer_product(
+def integer_matmul(
     node: OnnxNode,
     a: ir.Value,
     b: ir.Value,
     a_zero: ir.Value | None,
     b_zero: ir.Value | None,
 ) -> ir.Value:
-    """(a - a_zero) @ (b - b_zero) in i32, which may wrap.
+    """Integer matmul (a - a_zero) @ (b - b_zero) in i32, which may wrap.
 
-    The product itself is of the operands as they are, which machines have instructions
-    for; the zero points come in by sums of rows and columns.
+    The matmul itself uses the raw operands, which dot-product instructions support; row
+    and column sums correct for the zero points.
 
     Args:
-        node: what the operands belong to.
+        node: creates constants.
         a, b: matrices, batches of them, or vectors.
-        a_zero, b_zero: in shapes that broadcast to the operands, one for all of what is
-            summed; None for 0.
+        a_zero, b_zero: zero points, broadcastable to the operands and constant along K;
+            None for 0.
     """
     b, b_zero = signed_weight(node, b, b_zero)
     shape = shapes.matmul(tensors.shape_of(a), tensors.shape_of(b))
     left, right = _matrix(a, 0), _matrix(b, 1)
     y = MatmulOp(left, right, out_dtype=_I32).z
     if a_zero is not None:
-        total = sums(node, right, (-2,), known=node.constants(b))
+        total = axis_sums(node, right, (-2,), known=node.constants(b))
         y = SubtractOp(y, MultiplyOp(as_i32(a_zero), total).z).z
     if b_zero is not None:
-        moved = as_i32(left)
+        shifted = as_i32(left)
         if a_zero is not None:
-            moved = SubtractOp(moved, as_i32(a_zero)).z
-        y = SubtractOp(y, MultiplyOp(sums(node, moved, (-1,)), as_i32(b_zero)).z).z
+            shifted = SubtractOp(shifted, as_i32(a_zero)).z
+        total = axis_sums(node, shifted, (-1,))
+        y = SubtractOp(y, MultiplyOp(total, as_i32(b_zero)).z).z
     return y if tensors.shape_of(y) == shape else ReshapeOp(y, shape=shape).y
 
 
@@ -249,38 +252,38 @@ def _matrix(x: ir.Value, axis: int) -> ir.Value:
     return ReshapeOp(x, shape=(*shape[:axis], 1, *shape[axis:])).y
 
 
-def sums(
+def axis_sums(
     node: OnnxNode,
     x: ir.Value,
     axes: Sequence[int],
     known: np.ndarray | None = None,
 ) -> ir.Value:
-    """Sums along axes, which stay with size 1, in i32; of a constant a constant.
+    """Sums in i32 along axes, which are kept; a constant if ``x`` is one.
 
     Args:
-        node: what ``x`` belongs to.
+        node: creates constants.
         x: integers.
         axes: at least one.
-        known: what ``x`` is, if that is known. Constant folding would not do, as i32
-            it is too large.
+        known: the contents of ``x``, if constant. Constant folding skips it, because
+            ``x`` as i32 exceeds its size limit.
     """
     if known is not None:
-        whole = known.reshape(tensors.shape_of(x))
-        total = whole.sum(tuple(axes), dtype=np.int32, keepdims=True)
+        array = known.reshape(tensors.shape_of(x))
+        total = array.sum(tuple(axes), dtype=np.int32, keepdims=True)
         return node.constant(total)
     return SumOp(as_i32(x), axis=tuple(axes), keepdims=True).y
 
 
-def rows(value: ir.Value | None, a: ir.Value) -> ir.Value | None:
-    """A scale or zero point of the rows of ``a``, in a shape that broadcasts to them."""
+def row_parameter(value: ir.Value | None, a: ir.Value) -> ir.Value | None:
+    """A scale or zero point per row of ``a``, shaped to broadcast."""
     shape = () if value is None else tensors.shape_of(value)
     if len(shape) != 1 or len(tensors.shape_of(a)) < 2:
-        return columns(value)
+        return column_parameter(value)
     return ReshapeOp(value, shape=(*shape, 1)).y
 
 
-def columns(value: ir.Value | None) -> ir.Value | None:
-    """A scale or zero point of columns, in a shape that broadcasts to a matrix."""
+def column_parameter(value: ir.Value | None) -> ir.Value | None:
+    """A scale or zero point per column, shaped to broadcast; one element becomes a scalar."""
     if value is None or tensors.shape_of(value) != (1,):
         return value
     return ReshapeOp(value, shape=()).y
@@ -293,18 +296,18 @@ def requantized(
     y_scale: ir.Value,
     y_zero: ir.Value,
 ) -> ir.Value:
-    """i32 in steps of ``scale`` as steps of ``y_scale``, in the type of ``y_zero``."""
-    factor = DivideOp(scale, as_f32(y_scale)).z
-    steps = MultiplyOp(as_f32(x), factor).z
+    """Requantization of an i32 accumulator from ``scale`` to ``y_scale`` and ``y_zero``."""
+    multiplier = DivideOp(scale, as_f32(y_scale)).z
+    scaled = MultiplyOp(as_f32(x), multiplier).z
     one = node.constant(np.ones((), np.float32))
-    return QuantizeLinearOp(steps, one, y_zero).y
+    return QuantizeLinearOp(scaled, one, y_zero).y
 
 
 def as_i32(x: ir.Value) -> ir.Value:
-    """The same numbers as i32."""
+    """``x`` cast to i32."""
     return x if tensors.dtype_of(x) == _I32 else AstypeOp(x, dtype=_I32).y
 
 
 def as_f32(x: ir.Value) -> ir.Value:
-    """The same numbers as f32."""
+    """``x`` cast to f32."""
     return x if tensors.dtype_of(x) == _F32 else AstypeOp(x, dtype=_F32).y

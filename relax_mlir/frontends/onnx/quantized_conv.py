@@ -1,4 +1,4 @@
-"""Rules for convolutions of integers."""
+"""Rules for integer convolutions."""
 
 import math
 
@@ -6,26 +6,26 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
-from relax_mlir.dialects.relax.windows import (
-    by_rank,
+from relax_mlir.dialects.relax.window_attributes import (
     check_convolution,
     kernel_sizes,
     onnx_window,
+    select_by_rank,
 )
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
     as_i32,
-    columns,
+    axis_sums,
+    column_parameter,
     requantized,
     signed_weight,
-    sums,
-    zero_point,
+    zero_point_operand,
 )
 
 __all__ = ["integer_conv", "per_channel"]
@@ -36,18 +36,20 @@ _I16, _I32 = dtypes.dtype("int16"), dtypes.dtype("int32")
 
 @onnx_rule("ConvInteger", since=10)
 def conv_integer(node: OnnxNode) -> ir.Value:
-    """The convolution of the operands less their zero points, in integers.
+    """Integer convolution of the operands minus their zero points, in i32.
 
     Source: ONNX ConvInteger-10.
     """
     x, weight = node.input(0), node.input(1)
-    return integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 3))
+    return integer_conv(
+        node, x, weight, zero_point_operand(node, 2), zero_point_operand(node, 3)
+    )
 
 
 @onnx_rule("com.microsoft::QLinearConv", since=1)
 @onnx_rule("QLinearConv", since=10)
 def qlinear_conv(node: OnnxNode) -> ir.Value:
-    """:func:`conv_integer` and a bias, scaled and rounded to the type of the zero point.
+    """Integer convolution with bias, requantized to the type of the output's zero point.
 
     Source: ONNX QLinearConv-10.
     """
@@ -59,14 +61,16 @@ def qlinear_conv(node: OnnxNode) -> ir.Value:
             got = shapes.format_shape(tensors.shape_of(steps))
             raise ValueError(f"input {index}: expected rank 0 or 1, got {got}")
     x, weight = node.input(0), node.input(3)
-    y = integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 5))
+    y = integer_conv(
+        node, x, weight, zero_point_operand(node, 2), zero_point_operand(node, 5)
+    )
     bias = node.optional(8)
     if bias is not None:
         y = AddOp(y, per_channel(bias, y, axis=1)).z
     weight_scale = per_channel(node.input(4), y, axis=1)
-    x_scale = columns(node.input(1))
+    x_scale = column_parameter(node.input(1))
     scale = MultiplyOp(as_f32(x_scale), as_f32(weight_scale)).z
-    y_scale, y_zero = columns(node.input(6)), columns(node.input(7))
+    y_scale, y_zero = column_parameter(node.input(6)), column_parameter(node.input(7))
     return requantized(node, y, scale, y_scale, y_zero)
 
 
@@ -77,10 +81,10 @@ def integer_conv(
     x_zero: ir.Value | None,
     weight_zero: ir.Value | None,
 ) -> ir.Value:
-    """The convolution of x - x_zero and weight - weight_zero in i32, which may wrap.
+    """Integer convolution of x - x_zero and weight - weight_zero in i32, which may wrap.
 
-    It is of both as they are, for which machines have instructions, x padded with its zero
-    point; what the zero points add is taken off again.
+    The convolution itself uses the raw operands, which dot-product instructions support,
+    with x padded by its zero point; the contributions of the zero points are subtracted.
     """
     check_convolution(node)
     index = 3 if node.op_type.endswith("QLinearConv") else 1
@@ -90,20 +94,20 @@ def integer_conv(
     sizes = [size for size in tensors.shape_of(weight)[1:] if isinstance(size, int)]
     is_known = len(sizes) == len(tensors.shape_of(weight)) - 1
     if weight_zero is not None and (groups != 1 or not is_known):
-        weight, weight_zero = _less_zero(weight, weight_zero), None
+        weight, weight_zero = _minus_zero_point(weight, weight_zero), None
     known = node.constants(weight)
-    x_zero = columns(x_zero)
+    x_zero = column_parameter(x_zero)
     shifted = x if x_zero is None else SubtractOp(x, x_zero).z
     padded, attrs = onnx_window(node, shifted, kernel, fill=0.0)
     if x_zero is not None:
         padded = _padded(padded, attrs.pop("padding"))
         padded = x if padded == shifted else AddOp(padded, x_zero).z
-    op = by_rank(_CONVS, len(kernel))
+    op = select_by_rank(_CONVS, len(kernel))
     y = op(padded, weight, groups=groups, out_dtype=_I32, **attrs).y
     if x_zero is not None:
-        total = sums(node, weight, range(1, len(kernel) + 2), known)
-        added = MultiplyOp(as_i32(x_zero), total).z
-        y = SubtractOp(y, per_channel(added, y, axis=1)).z
+        total = axis_sums(node, weight, range(1, len(kernel) + 2), known)
+        contribution = MultiplyOp(as_i32(x_zero), total).z
+        y = SubtractOp(y, per_channel(contribution, y, axis=1)).z
     if weight_zero is None:
         return y
     one = node.constant(np.ones((1, *sizes), np.int8))
@@ -115,15 +119,15 @@ def integer_conv(
     return SubtractOp(y, MultiplyOp(window, zero).z).z
 
 
-def _less_zero(weight: ir.Value, zero: ir.Value) -> ir.Value:
-    """A weight less its zero point, in two bytes an element."""
+def _minus_zero_point(weight: ir.Value, zero: ir.Value) -> ir.Value:
+    """A weight minus its zero point, as i16."""
     zero = per_channel(zero, weight, axis=0)
     wide, zero = (AstypeOp(v, dtype=_I16).y for v in (weight, zero))
     return SubtractOp(wide, zero).z
 
 
 def _padded(x: ir.Value, pads: list[int]) -> ir.Value:
-    """``x`` with zeros around its spatial axes."""
+    """``x`` with its spatial axes padded by zeros."""
     if not any(pads):
         return x
     rank = len(pads) // 2
@@ -132,10 +136,10 @@ def _padded(x: ir.Value, pads: list[int]) -> ir.Value:
 
 
 def per_channel(values: ir.Value, like: ir.Value, axis: int) -> ir.Value:
-    """One value for all, or one per index of an axis in a shape that broadcasts.
+    """A per-tensor or per-channel value, shaped to broadcast along an axis of ``like``.
 
     Raises:
-        ValueError: there are more or fewer.
+        ValueError: the number of values is neither 1 nor the size of the axis.
     """
     shape = tensors.shape_of(values)
     count = math.prod(shape)

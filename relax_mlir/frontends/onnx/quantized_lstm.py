@@ -1,4 +1,4 @@
-"""onnxruntime's long short-term memory with weights of bytes, as nodes of the standard.
+"""Function body of com.microsoft DynamicQuantizeLSTM: an LSTM with 8-bit weights.
 
 Source: onnxruntime, docs/ContribOperators.md, com.microsoft DynamicQuantizeLSTM-1.
 """
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
+from relax_mlir.dialects.relax.rnn_activations import CELL_FUNCTIONS
 
 __all__ = ["quantized_lstm_body"]
 
@@ -29,14 +29,16 @@ _BACKWARD: Mapping[str, tuple[bool, ...]] = {
 def quantized_lstm_body(
     node: onnx.NodeProto, attributes: Iterable[onnx.AttributeProto]
 ) -> onnx.FunctionProto:
-    """What the node computes: x is rounded to 8 bits, and so is the state at each step.
+    """A function of standard operators that computes a DynamicQuantizeLSTM node.
+
+    It quantizes the input once and the hidden state at each step.
 
     Args:
-        node: the node, of which the inputs that are left out count.
-        attributes: of the node.
+        node: the node; the body depends on which inputs are left out.
+        attributes: its attributes, with references resolved.
 
     Raises:
-        ValueError: a wrong attribute.
+        ValueError: an attribute is invalid.
     """
     attrs = {a.name: helper.get_attribute_value(a) for a in attributes}
     given = {name for name, value in zip(_INPUTS, node.input, strict=False) if value}
@@ -55,33 +57,33 @@ def quantized_lstm_body(
     for name, axis, values in zip(
         ("Y", "Y_h", "Y_c"), (1, 0, 0), zip(*parts, strict=True), strict=True
     ):
-        where = nodes.constant(np.array([axis]))
-        lifted = [nodes.add("Unsqueeze", value, where) for value in values]
-        nodes.add("Concat", *lifted, axis=axis, name=name)
+        axes = nodes.constant(np.array([axis]))
+        unsqueezed = [nodes.add("Unsqueeze", value, axes) for value in values]
+        nodes.add("Concat", *unsqueezed, axis=axis, name=name)
     return helper.make_function(
         node.domain,
         node.op_type,
         list(_INPUTS),
         ["Y", "Y_h", "Y_c"],
-        nodes.made,
+        nodes.nodes,
         [helper.make_opsetid("", _OPSET)],
     )
 
 
 class _Nodes:
-    """Nodes that follow each other, and names that are new."""
+    """Builder of a node list with generated value names."""
 
     def __init__(self, prefix: str = "") -> None:
-        self.made: list[onnx.NodeProto] = []
+        self.nodes: list[onnx.NodeProto] = []
         self._prefix = prefix
 
     def add(
         self, op_type: str, *inputs: str, count: int = 1, name: str = "", **attrs: Any
     ) -> Any:  # Any: a name, or several
-        """Add a node; the name of its output, or of all of them."""
-        number = len(self.made)
+        """Add a node, and return the name of its output, or the names of all."""
+        number = len(self.nodes)
         names = [name or f"{self._prefix}v{number}_{n}" for n in range(count)]
-        self.made.append(helper.make_node(op_type, inputs, names, **attrs))
+        self.nodes.append(helper.make_node(op_type, inputs, names, **attrs))
         return names[0] if count == 1 else names
 
     def constant(self, array: np.ndarray) -> str:
@@ -90,14 +92,15 @@ class _Nodes:
 
 
 class _Direction:
-    """One direction of a network.
+    """One direction of the LSTM.
 
     Args:
-        nodes: what its nodes are added to.
-        given: names of inputs that are not left out.
-        attrs: of the network.
-        number: of the direction; is_backward: whether it begins at the end.
-        functions: write the three functions of its cell.
+        nodes: the builder of the body.
+        given: names of the inputs that are present.
+        attrs: attributes of the node.
+        number: the index of the direction.
+        is_backward: whether it runs over the sequence in reverse.
+        functions: builders of the cell's three activation functions.
     """
 
     def __init__(
@@ -115,13 +118,13 @@ class _Direction:
         self.functions = functions
 
     def own(self, name: str) -> str:
-        """The part of an input that belongs to the direction."""
+        """The slice of an input that belongs to this direction."""
         return self.nodes.add("Gather", name, self.number, axis=0)
 
     def write(self, x: Sequence[str]) -> tuple[str, str, str]:
-        """y, [t, b, h], and the last states; of x as bytes, its scale and its zero."""
+        """Emit the direction for a quantized x (value, scale, zero point); y [t, b, h], h, c."""
         nodes = self.nodes
-        p = self._product(nodes, x, *map(self.own, ("W", "W_scale", "W_zero")))
+        p = self._matmul(nodes, x, *map(self.own, ("W", "W_scale", "W_zero")))
         if "B" in self.given:
             pair = nodes.add("Split", self.own("B"), count=2, axis=0, num_outputs=2)
             p = nodes.add("Add", p, nodes.add("Add", *pair))
@@ -140,10 +143,10 @@ class _Direction:
         )
         return y, h, c
 
-    def _product(
+    def _matmul(
         self, nodes: _Nodes, x: Sequence[str], weight: str, scale: str, zero: str
     ) -> str:
-        """Bytes times a weight of bytes, as floats."""
+        """Integer matmul of a quantized value and weight, dequantized to f32."""
         values, x_scale, x_zero = x
         total = nodes.add("MatMulInteger", values, weight, x_zero, zero)
         wide = nodes.add("Cast", total, to=onnx.TensorProto.FLOAT)
@@ -160,7 +163,7 @@ class _Direction:
         return nodes.add("ConstantOfShape", shape, value=zero)
 
     def _mask(self) -> str:
-        """Which rows have a step, [t, b]."""
+        """Mask of the steps within each sequence's length, [t, b]."""
         nodes = self.nodes
         count = nodes.add("Squeeze", nodes.add("Shape", "X", start=0, end=1))
         zero, one = (nodes.constant(np.array(n)) for n in (0, 1))
@@ -171,7 +174,7 @@ class _Direction:
         return nodes.add("Less", column, nodes.add("Unsqueeze", wide, first))
 
     def _step(self) -> onnx.GraphProto:
-        """The graph of a step: it takes h, c, x and a mask, and gives h, c and y."""
+        """The Scan body of one step: (h, c, x, mask) to (h, c, y)."""
         outer = [self.own(name) for name in ("R", "R_scale", "R_zero")]
         peepholes = [None] * 3
         if "P" in self.given:
@@ -179,16 +182,16 @@ class _Direction:
             peepholes = self.nodes.add("Split", own, count=3, axis=0, num_outputs=3)
         nodes = _Nodes(self.prefix)
         h, c, x, mask = (f"{self.prefix}{name}" for name in ("h", "c", "x", "mask"))
-        rounded = nodes.add("DynamicQuantizeLinear", h, count=3)
-        sums = nodes.add("Add", x, self._product(nodes, rounded, *outer))
-        i, o, f, g = nodes.add("Split", sums, count=4, axis=1, num_outputs=4)
+        quantized = nodes.add("DynamicQuantizeLinear", h, count=3)
+        gates = nodes.add("Add", x, self._matmul(nodes, quantized, *outer))
+        i, o, f, g = nodes.add("Split", gates, count=4, axis=1, num_outputs=4)
 
         def gate(value: str, state: str, number: int) -> str:
-            """A gate, with its peephole."""
+            """A gate with its optional peephole connection."""
             weight = peepholes[number]
             if weight is not None:
-                seen = nodes.add("Mul", weight, state)
-                value = nodes.add("Add", value, seen)
+                peephole = nodes.add("Mul", weight, state)
+                value = nodes.add("Add", value, peephole)
             return first(nodes, self._clipped(nodes, value))
 
         first, second, third = self.functions
@@ -212,7 +215,7 @@ class _Direction:
             next_h = nodes.add("Where", has_step, next_h, h)
             next_c = nodes.add("Where", has_step, next_c, c)
         return helper.make_graph(
-            nodes.made,
+            nodes.nodes,
             f"{self.prefix}step",
             [onnx.ValueInfoProto(name=name) for name in names],
             [onnx.ValueInfoProto(name=name) for name in (next_h, next_c, y)],
@@ -229,7 +232,7 @@ class _Direction:
 def _functions(
     attrs: Mapping[str, Any], directions: int
 ) -> list[list[Callable[[_Nodes, str], str]]]:
-    """What writes the three functions of each direction."""
+    """Builders of the three activation functions of each direction."""
     names = [name.decode().lower() for name in attrs.get("activations", [])]
     names = names or ["sigmoid", "tanh", "tanh"] * directions
     if len(names) != 3 * directions:
@@ -242,7 +245,7 @@ def _functions(
     return [listed[n : n + 3] for n in range(0, len(listed), 3)]
 
 
-# Names of functions whose nodes are called otherwise than they are.
+# Activation functions that are one ONNX operator, by lower-case name.
 _NODES = {
     name.lower(): name
     for name in (

@@ -1,4 +1,4 @@
-"""Rules for products of quantised matrices.
+"""Rules for quantized matmuls.
 
 Source: for com.microsoft onnxruntime, docs/ContribOperators.md.
 """
@@ -7,98 +7,111 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     MultiplyOp,
     SubtractOp,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.matmul import DenseOp
-from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
-from relax_mlir.frontends.onnx.node_form import check_input_shape
+from relax_mlir.frontends.onnx.node_form import require_input_shape
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
-    columns,
+    column_parameter,
     dynamically_quantized,
-    integer_product,
+    integer_matmul,
     requantized,
-    rows,
-    zero_point,
+    row_parameter,
+    zero_point_operand,
 )
 
 
 @onnx_rule("MatMulInteger", since=10)
 def matmul_integer(node: OnnxNode) -> ir.Value:
-    """The product of the operands less their zero points, in integers.
+    """Integer matmul of the operands minus their zero points, in i32.
 
     Source: ONNX MatMulInteger-10.
     """
     a, b = node.input(0), node.input(1)
-    a_zero = rows(zero_point(node, 2), a)
-    return integer_product(node, a, b, a_zero, columns(zero_point(node, 3)))
+    a_zero = row_parameter(zero_point_operand(node, 2), a)
+    return integer_matmul(
+        node, a, b, a_zero, column_parameter(zero_point_operand(node, 3))
+    )
 
 
 @onnx_rule("QLinearMatMul", since=10)
 def qlinear_matmul(node: OnnxNode) -> ir.Value:
-    """:func:`matmul_integer`, scaled and rounded to the type of the zero point.
+    """Integer matmul, requantized to the type of the output's zero point.
 
     Source: ONNX QLinearMatMul-21.
     """
     a, b = node.input(0), node.input(3)
-    a_zero = rows(zero_point(node, 2), a)
-    product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
-    scales = rows(node.input(1), a), columns(node.input(4))
+    a_zero = row_parameter(zero_point_operand(node, 2), a)
+    accumulator = integer_matmul(
+        node, a, b, a_zero, column_parameter(zero_point_operand(node, 5))
+    )
+    scales = row_parameter(node.input(1), a), column_parameter(node.input(4))
     scale = MultiplyOp(*map(as_f32, scales)).z
-    return requantized(node, product, scale, node.input(6), node.input(7))
+    return requantized(node, accumulator, scale, node.input(6), node.input(7))
 
 
 @onnx_rule("com.microsoft::MatMulIntegerToFloat", since=1)
 def matmul_integer_to_float(node: OnnxNode) -> ir.Value:
-    """The product of integers less their zero points, scaled, plus a bias.
+    """Integer matmul, dequantized, plus an optional bias.
 
     Source: com.microsoft MatMulIntegerToFloat-1.
     """
     a, b = node.input(0), node.input(1)
-    a_zero = rows(zero_point(node, 4), a)
-    product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
-    scales = rows(node.input(2), a), columns(node.input(3))
-    return _scaled(node, product, MultiplyOp(*scales).z, 6)
+    a_zero = row_parameter(zero_point_operand(node, 4), a)
+    accumulator = integer_matmul(
+        node, a, b, a_zero, column_parameter(zero_point_operand(node, 5))
+    )
+    scales = row_parameter(node.input(2), a), column_parameter(node.input(3))
+    return _scaled(node, accumulator, MultiplyOp(*scales).z, 6)
 
 
 @onnx_rule("com.microsoft::DynamicQuantizeMatMul", since=1)
 def dynamic_quantize_matmul(node: OnnxNode) -> ir.Value:
-    """The same product, of which the first operand is quantised by its extremes.
+    """Integer matmul with a dynamically quantized first operand, dequantized.
 
     Source: com.microsoft DynamicQuantizeMatMul-1.
     """
     a, scale, zero = dynamically_quantized(node, node.input(0))
-    b_zero = columns(zero_point(node, 3))
-    product = integer_product(node, a, node.input(1), zero, b_zero)
-    scale = MultiplyOp(scale, columns(node.input(2))).z
-    return _scaled(node, product, scale, 4)
+    b_zero = column_parameter(zero_point_operand(node, 3))
+    accumulator = integer_matmul(node, a, node.input(1), zero, b_zero)
+    scale = MultiplyOp(scale, column_parameter(node.input(2))).z
+    return _scaled(node, accumulator, scale, 4)
 
 
 @onnx_rule("com.microsoft::QGemm", since=1)
 def qgemm(node: OnnxNode) -> ir.Value:
-    """alpha * A' @ B' + C, of operands that may be transposed; rounded, if asked for.
+    """Quantized GEMM alpha * A' @ B' + C; requantized if an output scale is given.
 
     Source: com.microsoft QGemm-1.
     """
-    a, b = _turned(node, 0, "transA"), _turned(node, 3, "transB")
-    a_zero = columns(zero_point(node, 2))
-    y = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
+    a, b = _transposed(node, 0, "transA"), _transposed(node, 3, "transB")
+    a_zero = column_parameter(zero_point_operand(node, 2))
+    y = integer_matmul(
+        node, a, b, a_zero, column_parameter(zero_point_operand(node, 5))
+    )
     addend = node.optional(6)
     if addend is not None:
         y = AddOp(y, addend).z
-    scale = MultiplyOp(columns(node.input(1)), columns(node.input(4))).z
+    scale = MultiplyOp(
+        column_parameter(node.input(1)), column_parameter(node.input(4))
+    ).z
     alpha = node.attr("alpha", 1.0)
     if alpha != 1:
         scale = MultiplyOp(scale, node.constant(np.array(alpha, np.float32))).z
     if node.optional(7) is None:
         return MultiplyOp(as_f32(y), scale).z
-    y_scale, y_zero = columns(node.input(7)), columns(node.optional(8))
+    y_scale, y_zero = (
+        column_parameter(node.input(7)),
+        column_parameter(node.optional(8)),
+    )
     if y_zero is None:
         y_zero = node.constant(np.zeros((), tensors.dtype_of(node.input(0)).numpy))
     return requantized(node, y, scale, y_scale, y_zero)
@@ -106,12 +119,12 @@ def qgemm(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("com.microsoft::MatMulNBits", since=1)
 def matmul_bits(node: OnnxNode) -> ir.Value:
-    """A product with a weight of few bits, in blocks that have a scale each.
+    """Matmul with a weight of 2, 4 or 8 bits, quantized in blocks along K.
 
     Source: com.microsoft MatMulNBits-1.
     """
     bits, size = node.attr("bits", 4), node.attr("block_size")
-    depth, count = node.attr("K"), node.attr("N")
+    k, count = node.attr("K"), node.attr("N")
     if bits not in (2, 4, 8):
         raise NotImplementedError(f"bits: expected 2, 4 or 8, got {bits}")
     if node.optional(4) is not None:
@@ -120,7 +133,7 @@ def matmul_bits(node: OnnxNode) -> ir.Value:
         )
     x = node.input(0)
     type_ = tensors.dtype_of(x)
-    blocks = -(-depth // size)
+    blocks = -(-k // size)
     packed = node.known(1)
     if packed.shape != (count, blocks, size * bits // 8) or packed.dtype != np.uint8:
         raise ValueError(
@@ -128,21 +141,21 @@ def matmul_bits(node: OnnxNode) -> ir.Value:
             f"got {packed.dtype} of shape {list(packed.shape)}"
         )
     weight = _unpacked(packed, bits, (count, blocks, size))
-    steps = AstypeOp(node.constant(weight), dtype=type_).y
-    steps = SubtractOp(steps, _zero_of_blocks(node, bits, (count, blocks))).z
+    blocked = AstypeOp(node.constant(weight), dtype=type_).y
+    blocked = SubtractOp(blocked, _block_zero_points(node, bits, (count, blocks))).z
     scales = ReshapeOp(node.input(2), shape=(count, blocks, 1)).y
-    whole = ReshapeOp(MultiplyOp(steps, scales).z, shape=(count, blocks * size)).y
-    if blocks * size != depth:
-        whole = StridedSliceOp(whole, axes=(1,), begin=(0,), end=(depth,)).y
+    whole = ReshapeOp(MultiplyOp(blocked, scales).z, shape=(count, blocks * size)).y
+    if blocks * size != k:
+        whole = StridedSliceOp(whole, axes=(1,), begin=(0,), end=(k,)).y
     y = DenseOp(x, whole).z
     if node.optional(5) is None:
         return y
-    check_input_shape(node, 5, (count,))
+    require_input_shape(node, 5, (count,))
     return AddOp(y, node.input(5)).z
 
 
-def _zero_of_blocks(node: OnnxNode, bits: int, shape: tuple[int, int]) -> ir.Value:
-    """The zero point of every block; the middle, if there is none."""
+def _block_zero_points(node: OnnxNode, bits: int, shape: tuple[int, int]) -> ir.Value:
+    """Zero points per block; the middle of the range by default."""
     type_ = tensors.dtype_of(node.input(0))
     given = node.optional(3)
     if given is None:
@@ -162,25 +175,25 @@ def _zero_of_blocks(node: OnnxNode, bits: int, shape: tuple[int, int]) -> ir.Val
 
 
 def _unpacked(packed: np.ndarray, bits: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Elements out of bytes, the low bits first."""
+    """Unpack sub-byte elements, low bits first."""
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     parts = packed.reshape(-1, 1) >> shifts & np.uint8((1 << bits) - 1)
     return parts.reshape(shape).view(dtypes.dtype(f"uint{bits}").numpy)
 
 
-def _turned(node: OnnxNode, index: int, flag: str) -> ir.Value:
-    """A matrix, transposed if an attribute says so."""
+def _transposed(node: OnnxNode, index: int, flag: str) -> ir.Value:
+    """A matrix operand, transposed if the attribute ``flag`` is set."""
     value = node.input(index)
     if not node.flag(flag, default=False):
         return value
     known = node.constant_or_none(index)
-    if known is not None and known.ndim == 2:  # its sums are constants then
+    if known is not None and known.ndim == 2:  # stays a constant, so that its sums fold
         return node.constant(np.ascontiguousarray(known.T))
     return PermuteDimsOp(value, axes=(1, 0)).y
 
 
 def _scaled(node: OnnxNode, x: ir.Value, scale: ir.Value, bias: int) -> ir.Value:
-    """i32 as floats, plus an operand that may be left out."""
+    """An i32 accumulator, dequantized, plus an optional bias."""
     y = MultiplyOp(AstypeOp(x, dtype=tensors.dtype_of(scale)).y, scale).z
-    added = node.optional(bias)
-    return y if added is None else AddOp(y, added).z
+    addend = node.optional(bias)
+    return y if addend is None else AddOp(y, addend).z

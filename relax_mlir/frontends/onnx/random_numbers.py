@@ -1,6 +1,7 @@
-"""Rules for random numbers, which are the same in every run.
+"""Rules for random number generation, deterministic across runs.
 
-A node without a seed gets one from its name, so that nodes differ.
+A node without a seed gets one from its name, so that different nodes draw different
+numbers.
 """
 
 import math
@@ -13,7 +14,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     MultiplyOp,
@@ -22,40 +23,40 @@ from relax_mlir.dialects.relax.arithmetic import (
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
 from relax_mlir.dialects.relax.compare import LessOp
 from relax_mlir.dialects.relax.creation import ArangeOp
-from relax_mlir.dialects.relax.exponential import LogOp, SqrtOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
-from relax_mlir.dialects.relax.norm import SoftmaxOp
-from relax_mlir.dialects.relax.random_numbers import RandomUniformOp
+from relax_mlir.dialects.relax.exp_log import LogOp, SqrtOp
+from relax_mlir.dialects.relax.manipulate import BroadcastToOp, ReshapeOp
+from relax_mlir.dialects.relax.random import RandomUniformOp
 from relax_mlir.dialects.relax.sampling import MultinomialFromUniformOp
+from relax_mlir.dialects.relax.softmax import SoftmaxOp
 from relax_mlir.dialects.relax.trigonometry import CosOp
 from relax_mlir.dialects.shapes import Dim
 
-__all__ = ["uniform"]
+__all__ = ["uniform_numbers"]
 
 _F32 = dtypes.dtype("float32")
 
 
 @onnx_rule("RandomUniform", since=1)
 def random_uniform(node: OnnxNode) -> ir.Value:
-    """Numbers of a range, each as likely as any other.
+    """Uniform random numbers of a given shape.
 
     Source: ONNX RandomUniform-22.
     """
-    return _in_range(node, node.attr("shape"), _type(node, _F32))
+    return _uniform(node, node.attr("shape"), _type(node, _F32))
 
 
 @onnx_rule("RandomUniformLike", since=1)
 def random_uniform_like(node: OnnxNode) -> ir.Value:
-    """Likewise, in the shape of another tensor.
+    """Uniform random numbers in the shape of another tensor.
 
     Source: ONNX RandomUniformLike-22.
     """
-    return _in_range(node, *_like(node))
+    return _uniform(node, *_like(node))
 
 
 @onnx_rule("RandomNormal", since=1)
 def random_normal(node: OnnxNode) -> ir.Value:
-    """Numbers of a normal distribution.
+    """Normally distributed random numbers of a given shape.
 
     Source: ONNX RandomNormal-22.
     """
@@ -64,7 +65,7 @@ def random_normal(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("RandomNormalLike", since=1)
 def random_normal_like(node: OnnxNode) -> ir.Value:
-    """Likewise, in the shape of another tensor.
+    """Normally distributed random numbers in the shape of another tensor.
 
     Source: ONNX RandomNormalLike-22.
     """
@@ -73,18 +74,18 @@ def random_normal_like(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Bernoulli", since=15)
 def bernoulli(node: OnnxNode) -> ir.Value:
-    """One with a probability that every element has, else zero.
+    """Bernoulli samples; the elements are the probabilities of 1.
 
     Source: ONNX Bernoulli-22.
     """
     x = node.input(0)
-    below = LessOp(uniform(node, tensors.shape_of(x)), _wide(x)).z
+    below = LessOp(uniform_numbers(node, tensors.shape_of(x)), _wide(x)).z
     return AstypeOp(below, dtype=_type(node, tensors.dtype_of(x))).y
 
 
 @onnx_rule("Multinomial", since=7)
 def multinomial(node: OnnxNode) -> ir.Value:
-    """Numbers of columns, by the probabilities whose logarithms a row has.
+    """Multinomial samples: column indices, by unnormalized log-probabilities per row.
 
     Source: ONNX Multinomial-22.
     """
@@ -96,13 +97,13 @@ def multinomial(node: OnnxNode) -> ir.Value:
     numbers = ArangeOp(start=0, end=batch, dtype=dtypes.dtype("int64")).y
     column = ReshapeOp(numbers, shape=(batch, 1)).y
     rows = BroadcastToOp(column, shape=(batch, count)).y
-    chosen = MultinomialFromUniformOp(
+    samples = MultinomialFromUniformOp(
         SoftmaxOp(_wide(x), axis=1).y,
-        uniform(node, (total, 1)),
+        uniform_numbers(node, (total, 1)),
         ReshapeOp(rows, shape=(total, 1)).y,
         dtype=_type(node, dtypes.dtype("int32")),
     ).y
-    return ReshapeOp(chosen, shape=(batch, count)).y
+    return ReshapeOp(samples, shape=(batch, count)).y
 
 
 def _like(node: OnnxNode) -> tuple[tuple[Dim, ...], DType]:
@@ -119,8 +120,8 @@ def _wide(x: ir.Value) -> ir.Value:
     return AstypeOp(x, dtype=_F32).y
 
 
-def uniform(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
-    """Numbers from 0 to 1, by the seed of the node."""
+def uniform_numbers(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
+    """Uniform random numbers in [0, 1), seeded by the node; streams are independent."""
     if "seed" in node.attrs:
         seed = int.from_bytes(struct.pack("<f", node.attr("seed")), "little")
     else:
@@ -128,24 +129,29 @@ def uniform(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
     return RandomUniformOp(shape=tuple(shape), seed=seed, stream=stream).y
 
 
-def _in_range(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
+def _uniform(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
     low, high = node.attr("low", 0.0), node.attr("high", 1.0)
-    return _moved(node, uniform(node, shape), low, high - low, type_)
+    return _scale_and_shift(node, uniform_numbers(node, shape), low, high - low, type_)
 
 
 def _normal(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
-    """Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958."""
+    """Normally distributed numbers by the Box-Muller transform.
+
+    Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
+    """
     one, circle, factor = (
         node.constant(np.array(v, np.float32)) for v in (1, 2 * math.pi, -2)
     )
-    first, second = (uniform(node, shape, stream) for stream in (0, 1))
+    first, second = (uniform_numbers(node, shape, stream) for stream in (0, 1))
     logarithm = LogOp(SubtractOp(one, first).z).y
     radius = SqrtOp(MultiplyOp(logarithm, factor).z).y
     number = MultiplyOp(radius, CosOp(MultiplyOp(second, circle).z).y).z
-    return _moved(node, number, node.attr("mean", 0.0), node.attr("scale", 1.0), type_)
+    return _scale_and_shift(
+        node, number, node.attr("mean", 0.0), node.attr("scale", 1.0), type_
+    )
 
 
-def _moved(
+def _scale_and_shift(
     node: OnnxNode, x: ir.Value, shift: float, scale: float, type_: DType
 ) -> ir.Value:
     factor, offset = (node.constant(np.array(v, np.float32)) for v in (scale, shift))

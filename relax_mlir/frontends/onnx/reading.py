@@ -1,4 +1,4 @@
-"""From a path, bytes or a message to a model that is worth looking into."""
+"""Reading and basic validation of ONNX models from paths, bytes or messages."""
 
 import os
 import stat
@@ -12,27 +12,27 @@ from google.protobuf.message import DecodeError
 from onnx import defs, numpy_helper
 
 from relax_mlir.errors import ModelError, UnsupportedError
-from relax_mlir.files import check_path_name
 from relax_mlir.frontends.onnx.graph import plain_domain
 from relax_mlir.frontends.onnx.weights import Weights
+from relax_mlir.support.files import check_path_name
 
 __all__ = ["Model", "ModelSource", "read_model", "self_contained"]
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
-_MOST_BYTES = 2**31 - 1  # of a message
+_MAX_BYTES = 2**31 - 1  # of a message
 _LFS = b"version https://git-lfs"
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model as it was read; the message may be the caller's, so nobody changes it.
+    """A model as it was read; the message may be the caller's, and is never modified.
 
     Attributes:
         proto: the message.
-        where: what errors call it: the file's name, or ``model``.
-        folders: where its external data may lie; none if it did not come from a file.
-            More than one where the file is a link: its own folder and its target's.
+        where: its name in errors: the file's name, or ``model``.
+        folders: folders allowed for external data; none if it did not come from a file.
+            A symbolic link has two: its own folder and its target's.
         opsets: version of each operator domain that it imports; ai.onnx is "".
     """
 
@@ -43,11 +43,11 @@ class Model:
 
 
 def read_model(source: ModelSource) -> Model:
-    """Read a model and check what it says about itself.
+    """Read a model, and check its IR version and opsets.
 
     Raises:
         ModelError: there is no such file, or it is not an ONNX model.
-        UnsupportedError: it was made for a newer ONNX than the one installed.
+        UnsupportedError: it needs a newer ONNX than the installed one.
     """
     if isinstance(source, onnx.ModelProto):
         return _checked(source, "model", ())
@@ -119,7 +119,7 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
                 f"{imported.version}."
             )
         opsets[domain] = imported.version
-    if not opsets and proto.ir_version < 3:  # such models could not say
+    if not opsets and proto.ir_version < 3:  # older IR versions have no opset imports
         opsets[""] = 1
     if not opsets:
         raise ModelError(f"{where}: it imports no opset.")
@@ -133,13 +133,14 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
 
 
 def self_contained(model: Model, inputs: Sequence[str]) -> bytes | None:
-    """The message with its external weights in it, and inputs of any type.
+    """The model's bytes with external weights embedded, and untyped inputs.
 
     Args:
-        inputs: names of those that it takes, in order.
+        model: the model.
+        inputs: names of its inputs, in order.
 
     Returns:
-        None where that is more than a message may have, 2 GiB.
+        None if that exceeds protobuf's limit of 2 GiB.
     """
     whole = onnx.ModelProto()
     whole.CopyFrom(model.proto)
@@ -154,7 +155,7 @@ def self_contained(model: Model, inputs: Sequence[str]) -> bytes | None:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             array = weights.array(tensor)
             size += array.nbytes
-            if size >= _MOST_BYTES:
+            if size >= _MAX_BYTES:
                 return None
             tensor.CopyFrom(numpy_helper.from_array(np.asarray(array), tensor.name))
-    return whole.SerializeToString() if size < _MOST_BYTES else None
+    return whole.SerializeToString() if size < _MAX_BYTES else None

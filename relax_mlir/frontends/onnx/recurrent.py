@@ -1,7 +1,7 @@
-"""Rules for recurrent networks.
+"""Rules for recurrent networks: RNN, GRU and LSTM.
 
-What comes from outside is multiplied with its weights for all steps at once; the rest is
-one operator, whose program repeats the steps.
+The input projection of all steps is one matmul; the recurrence is one operator, whose
+PrimFunc loops over the steps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,28 +13,23 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, ValueNotKnownError, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.cast import AstypeOp
-from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
+from relax_mlir.dialects.relax.concat_split import ConcatOp
 from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.dialects.relax.creation import ZerosOp
 from relax_mlir.dialects.relax.elementwise import wide_type
-from relax_mlir.dialects.relax.joining import ConcatOp
+from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
-from relax_mlir.dialects.relax.recurrent import check_shape
-from relax_mlir.dialects.relax.recurrent_cells import (
-    GruOp,
-    LstmOp,
-    RecurrentOp,
-    RnnOp,
-)
-from relax_mlir.dialects.relax.recurrent_program import block_width
+from relax_mlir.dialects.relax.rnn import check_operand_shape
+from relax_mlir.dialects.relax.rnn_activations import CELL_FUNCTIONS
+from relax_mlir.dialects.relax.rnn_cells import GruOp, LstmOp, RecurrentOp, RnnOp
+from relax_mlir.dialects.relax.rnn_program import panel_width
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir.lanes import lanes_for
-from relax_mlir.frontends.onnx.slicing import part
+from relax_mlir.dialects.tir.vectors import vector_lanes
+from relax_mlir.frontends.onnx.slicing import slice_axis
 
 __all__ = ["Network", "gru", "lstm", "rnn"]
 
@@ -43,7 +38,7 @@ _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 @onnx_rule("RNN", since=1)
 def rnn(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """A simple recurrent network.
+    """Simple (Elman) recurrent network.
 
     Source: ONNX RNN-22, and 1-14, which lack types and the layout.
     """
@@ -54,7 +49,7 @@ def rnn(node: OnnxNode) -> Sequence[ir.Value | None]:
 
 @onnx_rule("GRU", since=1)
 def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """Gated recurrent units.
+    """Gated recurrent unit.
 
     Source: ONNX GRU-22, and 1-14, which lack types and the layout.
     """
@@ -65,8 +60,11 @@ def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
     if is_linear and biases is not None and outer is not None:
         hidden = 2 * network.size
         own, recurrent = _halves(biases, 3 * network.size)
-        inner = part(recurrent, 1, hidden, hidden + network.size)
-        ends = (part(outer, 1, 0, hidden), part(own, 1, hidden, 3 * network.size))
+        inner = slice_axis(recurrent, 1, hidden, hidden + network.size)
+        ends = (
+            slice_axis(outer, 1, 0, hidden),
+            slice_axis(own, 1, hidden, 3 * network.size),
+        )
         outer = ConcatOp(list(ends), axis=1).y
     operands = [network.project(outer), network.r, network.state(5), inner]
     return network.run(GruOp, operands, linear_before_reset=is_linear)
@@ -74,7 +72,7 @@ def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
 
 @onnx_rule("LSTM", since=1)
 def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """Long short-term memory.
+    """Long short-term memory with optional peepholes.
 
     Source: ONNX LSTM-22, and 1-14, which lack types and the layout.
     """
@@ -93,12 +91,17 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
 
 @dataclass(frozen=True)
 class Network:
-    """A node with weights, whichever cell it has.
+    """A recurrent node with its weights; common to all cells.
 
     Attributes:
-        node: the node; gates: of its cell; functions: their names if none are given.
-        element: the type that is computed in; w, r: the weights, [i, d gates h] and packed.
-        size: h, the units of a cell; direction: of the node.
+        node: the node.
+        gates: the number of gates of its cell.
+        functions: the default activation functions.
+        element: the element type to compute in.
+        w: the input weights, [i, d gates h].
+        r: the recurrent weights, packed in column blocks.
+        size: h, the number of hidden units.
+        direction: forward, reverse or bidirectional.
     """
 
     node: OnnxNode
@@ -112,52 +115,54 @@ class Network:
 
     @staticmethod
     def of(node: OnnxNode, gates: int, functions: tuple[str, ...]) -> "Network":
-        """The network of a node with the weights [d, gates h, i] and [d, gates h, h].
+        """The network of a node with weights [d, gates h, i] and [d, gates h, h].
 
         Raises:
-            ValueError: they do not fit each other.
+            ValueError: the shapes of the weights are inconsistent.
         """
         w, r = node.input(1), node.input(2)
         size = _units(node, _shape("R", r, 3)[2])
         directions, inputs = _sizes(node, size)
         for name, value, last in (("W", w, inputs), ("R", r, size)):
-            check_shape(name, _shape(name, value, 3), (directions, gates * size, last))
+            check_operand_shape(
+                name, _shape(name, value, 3), (directions, gates * size, last)
+            )
         element = wide_type(tensors.dtype_of(node.input(0)))
-        side_by_side = PermuteDimsOp(_cast(w, element), axes=(2, 0, 1)).y
-        flat = ReshapeOp(side_by_side, shape=(inputs, directions * gates * size)).y
-        turned = PermuteDimsOp(_cast(r, element), axes=(0, 2, 1)).y
-        width = block_width(size, lanes_for(element))
-        packed = _packed(turned, directions, gates, size, width)
+        transposed_w = PermuteDimsOp(_cast(w, element), axes=(2, 0, 1)).y
+        flat = ReshapeOp(transposed_w, shape=(inputs, directions * gates * size)).y
+        transposed_r = PermuteDimsOp(_cast(r, element), axes=(0, 2, 1)).y
+        width = panel_width(size, vector_lanes(element))
+        packed = _packed(transposed_r, directions, gates, size, width)
         direction = node.attr("direction", "forward")
         return Network(node, gates, functions, element, flat, packed, size, direction)
 
     @property
     def directions(self) -> int:
-        """How many there are."""
+        """The number of directions."""
         return _DIRECTIONS[self.direction]
 
     @property
     def is_batch_first(self) -> bool:
-        """Whether the batch comes before the time, and before the directions."""
+        """Whether the batch axis comes before the time and direction axes."""
         return self.node.flag("layout", default=False)
 
     @property
     def x(self) -> ir.Value:
-        """X, [t, b, i]."""
+        """The input sequence X, [t, b, i]."""
         x = _cast(self.node.input(0), self.element)
         return PermuteDimsOp(x, axes=(1, 0, 2)).y if self.is_batch_first else x
 
     def optional(self, index: int) -> ir.Value | None:
-        """An input in the type that is computed in; None if it is left out."""
+        """An input cast to ``element``; None if it is left out."""
         value = self.node.optional(index)
         return None if value is None else _cast(value, self.element)
 
     def zeros(self, size: int) -> ir.Value:
-        """A vector of zeros for each direction."""
+        """A zero vector per direction, [d, size]."""
         return self.node.constant(np.zeros((self.directions, size), self.element.numpy))
 
     def project(self, biases: ir.Value | None) -> ir.Value:
-        """x W, and biases if there are some, of all steps, [t, b, d, gates h]."""
+        """Input projection x W + biases of all steps, [t, b, d, gates h]."""
         x, columns = self.x, self.gates * self.size
         total = MatmulOp(x, self.w).z
         if biases is not None:
@@ -167,7 +172,7 @@ class Network:
         return ReshapeOp(total, shape=shape).y
 
     def state(self, index: int) -> ir.Value:
-        """An initial state, [d, b, h]; zeros if it is left out."""
+        """An initial state, [d, b, h]; zeros by default."""
         batch = tensors.shape_of(self.node.input(0))[0 if self.is_batch_first else 1]
         shape = (self.directions, batch, self.size)
         state = self.optional(index)
@@ -182,7 +187,7 @@ class Network:
         return _of_shape(f"input {index}", state, shape)
 
     def lengths(self) -> ir.Value:
-        """Of the sequences, as the operators have them."""
+        """Sequence lengths as int32; an empty tensor if all sequences have full length."""
         value, shape = self.node.optional(4), tensors.shape_of(self.node.input(0))
         steps = shape[1 if self.is_batch_first else 0]
         known = self.node.constant_or_none(4)
@@ -197,9 +202,9 @@ class Network:
         operands: Sequence[ir.Value],
         **attrs: Any,  # Any: see the operators
     ) -> list[ir.Value | None]:
-        """The outputs of the node that are wanted.
+        """The used outputs of the node.
 
-        Directions with functions of their own are operators of their own.
+        Directions with different activation functions become separate operators.
         """
         lengths, clip = self.lengths(), self.node.attr("clip", 0.0)
         if clip < 0:
@@ -212,7 +217,10 @@ class Network:
         halves = []
         for k, functions in enumerate((first, *others)):
             x, *rest = operands
-            own = (part(x, 2, k, k + 1), *(part(v, 0, k, k + 1) for v in rest))
+            own = (
+                slice_axis(x, 2, k, k + 1),
+                *(slice_axis(v, 0, k, k + 1) for v in rest),
+            )
             direction = "reverse" if k else "forward"
             half = op(*own, lengths, direction=direction, **attrs, **functions)
             halves.append(half.y)
@@ -227,14 +235,14 @@ class Network:
         return TupleGetItemOp(whole, index=index).result if is_wanted else None
 
     def _joined(self, index: int, halves: Sequence[ir.Value]) -> ir.Value | None:
-        """One output of both directions."""
+        """One output, concatenated over both directions."""
         if not self.node.wanted[index]:
             return None
         parts = [TupleGetItemOp(half, index=index).result for half in halves]
         return ConcatOp(parts, axis=0 if index else 1).y
 
     def _output(self, index: int, value: ir.Value | None) -> ir.Value | None:
-        """An output of the node as it has to be."""
+        """An output in the node's layout and element type."""
         if value is None:
             return None
         if self.is_batch_first:
@@ -243,9 +251,9 @@ class Network:
         return _cast(value, tensors.dtype_of(self.node.input(0)))
 
     def _functions(self) -> list[dict[str, Any]]:  # Any: see the operators
-        """The functions of each direction, as attributes of the operators.
+        """The activation functions of each direction, as attributes of the operators.
 
-        Parameters are for those functions in order that have some.
+        The lists of alphas and betas have elements only for functions that take them.
         """
         count = len(self.functions)
         names = self.node.attr("activations", []) or self.functions * self.directions
@@ -268,11 +276,11 @@ class Network:
 
 
 def _units(node: OnnxNode, size: Dim) -> int:
-    """The number of hidden units, which ``hidden_size`` says where weights do not.
+    """The number of hidden units, by the weights or by ``hidden_size``.
 
     Raises:
-        NotKnownError: neither says it before the model runs.
-        ValueError: they differ.
+        NotKnownError: the weights' shape is symbolic, and ``hidden_size`` is missing.
+        ValueError: the two differ.
     """
     hidden = node.attrs.get("hidden_size")
     if isinstance(size, int) and hidden not in (None, size):
@@ -281,19 +289,19 @@ def _units(node: OnnxNode, size: Dim) -> int:
         )
     units = size if hidden is None else shapes.unify(size, hidden)
     if not isinstance(units, int):
-        raise NotKnownError(
+        raise ValueNotKnownError(
             2,
             f"expected a known number of hidden units, got `{size}`",
-            is_of_sizes=True,
+            needs_shape_only=True,
         )
     return units
 
 
 def _sizes(node: OnnxNode, size: int) -> tuple[int, Dim]:
-    """How many directions a node has, and how many numbers come in at each step.
+    """The number of directions of a node, and of input features.
 
     Raises:
-        ValueError: its attributes do not fit weights for so many units.
+        ValueError: the direction is unknown, or there are no hidden units.
     """
     direction = node.attr("direction", "forward")
     if direction not in _DIRECTIONS:
@@ -307,7 +315,7 @@ def _sizes(node: OnnxNode, size: int) -> tuple[int, Dim]:
 def _packed(
     r: ir.Value, directions: int, gates: int, size: int, width: int
 ) -> ir.Value:
-    """Weights [d, h, gates h] with the columns of each gate in blocks."""
+    """Recurrent weights [d, h, gates h] in column blocks: [d, gates, blocks, h, width]."""
     blocks = -(-size // width)
     value = ReshapeOp(r, shape=(directions, size, gates, size)).y
     if blocks * width != size:
@@ -320,7 +328,7 @@ def _packed(
 def _function(
     name: str, alphas: Iterator[float], betas: Iterator[float]
 ) -> tuple[str, float, float]:
-    """A function and its parameters, 0 for those that it does not have."""
+    """An activation function and its alpha and beta, 0 for a parameter it does not take."""
     if name not in CELL_FUNCTIONS:
         known = ", ".join(CELL_FUNCTIONS)
         raise ValueError(f"activations: expected names of {known}, got `{name}`")
@@ -334,24 +342,26 @@ def _function(
 
 
 def _sum_of_biases(network: Network) -> ir.Value | None:
-    """Both biases of a node, [d, gates h]; None if there are none."""
+    """The sum of input and recurrent biases, [d, gates h]; None without biases."""
     biases, columns = network.optional(3), network.gates * network.size
     if biases is None:
         return None
-    check_shape("B", _shape("B", biases, 2), (network.directions, 2 * columns))
+    check_operand_shape("B", _shape("B", biases, 2), (network.directions, 2 * columns))
     return AddOp(*_halves(biases, columns)).z
 
 
 def _halves(biases: ir.Value, columns: int) -> tuple[ir.Value, ir.Value]:
-    """The biases of what comes from outside, and of the state."""
-    return part(biases, 1, 0, columns), part(biases, 1, columns, 2 * columns)
+    """The input biases and the recurrent biases."""
+    return slice_axis(biases, 1, 0, columns), slice_axis(
+        biases, 1, columns, 2 * columns
+    )
 
 
 def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:
-    """The shape of an input.
+    """The shape of an input, which must have a given rank.
 
     Raises:
-        ValueError: of another rank.
+        ValueError: the rank is wrong.
     """
     shape = tensors.shape_of(value)
     if len(shape) != rank:
@@ -361,14 +371,14 @@ def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:
 
 
 def _of_shape(name: str, value: ir.Value, shape: Sequence[Dim]) -> ir.Value:
-    """An input with the sizes that other inputs say it has, where its own are open.
+    """An input reshaped to the shape that other inputs imply, if its own is symbolic.
 
     Raises:
-        ValueError: it surely has another shape.
+        ValueError: the shapes are known to differ.
     """
-    check_shape(name, tensors.shape_of(value), tuple(shape))
-    is_said = tensors.shape_of(value) == tuple(shape)
-    return value if is_said else ReshapeOp(value, shape=shape).y
+    check_operand_shape(name, tensors.shape_of(value), tuple(shape))
+    is_declared = tensors.shape_of(value) == tuple(shape)
+    return value if is_declared else ReshapeOp(value, shape=shape).y
 
 
 def _cast(value: ir.Value, type_: DType) -> ir.Value:

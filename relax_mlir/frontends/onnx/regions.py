@@ -1,14 +1,14 @@
-"""Rules for regions of pictures in one size."""
+"""Rules for region of interest pooling."""
 
 from mlir import ir
 
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.regions import RoiAlignOp, VisionRoiPoolOp
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.roi import RoiAlignOp, VisionRoiPoolOp
 
 
 @onnx_rule("RoiAlign", since=10)
 def roi_align_unshifted(node: OnnxNode) -> ir.Value:
-    """Regions by points between pixels, whose corners are at whole coordinates.
+    """RoiAlign without the half-pixel shift: interpolated samples of regions of interest.
 
     Source: ONNX RoiAlign-10.
     """
@@ -17,7 +17,7 @@ def roi_align_unshifted(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("RoiAlign", since=16)
 def roi_align(node: OnnxNode) -> ir.Value:
-    """Regions by points between pixels.
+    """RoiAlign: interpolated samples of regions of interest, pooled to one size.
 
     Source: ONNX RoiAlign-22.
     """
@@ -43,7 +43,7 @@ def _roi_align(node: OnnxNode, *, is_shifted: bool) -> ir.Value:
 
 @onnx_rule("MaxRoiPool", since=1)
 def max_roi_pool(node: OnnxNode) -> ir.Value:
-    """The largest pixels of parts of regions.
+    """Max pooling of regions of interest to one size.
 
     Source: ONNX MaxRoiPool-22.
     """

@@ -1,30 +1,30 @@
-"""What an import found wrong: operators without a rule, and nodes that do not fit."""
+"""Import report: operators without a rule, and invalid nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from relax_mlir.dialects.hooks import onnx_operators
+from relax_mlir.dialects.op_interface import onnx_operators
 from relax_mlir.errors import ModelError, UnsupportedError, near_misses
 from relax_mlir.frontends.onnx.schemas import find_schema
 
-__all__ = ["OnnxReport", "Problem", "Uncovered", "sentence"]
+__all__ = ["OnnxReport", "Problem", "Uncovered", "error_sentence"]
 
-_SHOWN = 3  # node names an operator, and problems
+_SHOWN = 3  # node names listed per operator
 
 
-def sentence(error: Exception) -> str:
-    """The text of an exception, ended as one sentence."""
+def error_sentence(error: Exception) -> str:
+    """The text of an exception, with sentence punctuation."""
     text = str(error).strip() or type(error).__name__
     return text if text.endswith("?") else text.rstrip(".") + "."
 
 
 @dataclass
 class Uncovered:
-    """An operator that has no rule.
+    """An operator without a rule.
 
     Attributes:
         op_type: ``Name``, or ``domain::Name`` outside ai.onnx.
-        opset: of its domain.
+        opset: the version of its domain.
         nodes: names of the nodes that use it.
     """
 
@@ -34,7 +34,7 @@ class Uncovered:
 
     @property
     def hint(self) -> str:
-        """Why there may be none."""
+        """A likely reason why there is no rule."""
         domain, _, name = self.op_type.rpartition("::")
         later = onnx_operators().get(self.op_type)
         if later:
@@ -47,7 +47,7 @@ class Uncovered:
         return f"opset {self.opset} has no such operator.{close}".rstrip(".")
 
     def __str__(self) -> str:
-        """One line."""
+        """One line with the nodes and the hint."""
         count = len(self.nodes)
         names = ", ".join(f"`{name}`" for name in self.nodes[:_SHOWN])
         more = ", ..." if count > _SHOWN else ""
@@ -57,11 +57,11 @@ class Uncovered:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that cannot be imported as it is.
+    """A node or value that cannot be imported.
 
     Attributes:
-        message: what is wrong and where, the model apart.
-        cause: the exception that said so.
+        message: the problem and its location, without the model's name.
+        cause: the exception.
     """
 
     message: str
@@ -70,16 +70,16 @@ class Problem:
 
 @dataclass
 class OnnxReport:
-    """What stands between a model and its import.
+    """The result of an import: operators used, gaps and problems.
 
     Attributes:
-        where: what errors call the model.
-        opsets: versions of the operator domains, as the model says; ai.onnx is "".
-        operators: names of nodes by operator, functions and unused nodes apart.
+        where: the model's name in errors.
+        opsets: versions of the operator domains that the model imports; ai.onnx is "".
+        operators: names of nodes by operator, without those of functions and unused ones.
         uncovered: operators without a rule, by name.
-        problems: nodes and values that do not fit, in order.
-        later: names of nodes that are compiled when the model runs: what they compute
-            depends on values that only then are known.
+        problems: invalid nodes and values, in order.
+        later: names of nodes that are compiled when the model runs, because they depend
+            on values that are known only then.
     """
 
     where: str
@@ -95,7 +95,7 @@ class OnnxReport:
         return not self.uncovered and not self.problems
 
     def __str__(self) -> str:
-        """Everything found, a line each."""
+        """A summary, and one line per gap and problem."""
         count = sum(map(len, self.operators.values()))
         opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in self.opsets.items())
         lines = [f"{self.where}: {count} nodes, opset {opsets}"]
@@ -104,12 +104,12 @@ class OnnxReport:
         return "\n".join(lines if not self.is_ok else [*lines, "can be imported"])
 
     def raise_if_bad(self) -> None:
-        """Raise what was found.
+        """Raise the gaps, or the first problem.
 
         Raises:
-            UnsupportedError: operators have no rule (all are named), or the first
-                problem is that something is not supported.
-            ModelError: the first problem is another one.
+            UnsupportedError: operators have no rule (the message lists all of them), or
+                the first problem is an unsupported feature.
+            ModelError: the first problem is of another kind.
         """
         if self.uncovered:
             raise UnsupportedError(self._uncovered_message())

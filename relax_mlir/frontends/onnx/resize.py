@@ -1,4 +1,4 @@
-"""Rules for resizing: axis by axis, by a table of places and weights."""
+"""Rules for resizing: separable interpolation by a table of indices and weights per axis."""
 
 import math
 from collections.abc import Sequence
@@ -11,38 +11,39 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, ValueNotKnownError, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import RoundOp
 from relax_mlir.dialects.relax.bitwise import LogicalAndOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
-from relax_mlir.dialects.relax.indexing import TakeOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.gather import TakeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.dialects.relax.resize import (
-    COORDINATES,
-    CROP,
+    COORDINATE_MODES,
+    CROP_AND_RESIZE,
     ResampleOp,
     ResizeTableOp,
     resize_table,
 )
-from relax_mlir.dialects.relax.slicing import StridedSliceOp, known_or_none
+from relax_mlir.dialects.relax.slicing import StridedSliceOp, optional_constant
 from relax_mlir.dialects.shapes import Dim
 
 _OLD_MODES = ("nearest", "linear")
 _MODES = (*_OLD_MODES, "cubic")
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 _POLICIES = ("stretch", "not_larger", "not_smaller")
-_MOST_ROWS = 1 << 20  # of a table that is made when the model is compiled
+_MAX_ROWS = 1 << 20  # of a constant table; larger ones are computed at run time
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """How one axis is resized.
+    """Resizing of one axis.
 
     Attributes:
-        axis: which; size: its new size.
-        scale: 0 for the ratio of the sizes.
-        roi: begin and end of the part to resize.
+        axis: the axis.
+        size: its new size.
+        scale: the scale; 0 for the ratio of the sizes.
+        roi: start and end of the region to resize, normalized to [0, 1].
     """
 
     axis: int
@@ -51,14 +52,14 @@ class _Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
     def changes(self, old: Dim) -> bool:
-        """Whether resizing does anything to an axis of size ``old``."""
+        """Whether resizing changes an axis of size ``old``."""
         is_scaled = self.scale not in (0.0, 1.0)
         return self.size != old or is_scaled or self.roi != (0.0, 1.0)
 
 
 @onnx_rule("Upsample", since=7)
 def upsample_attribute(node: OnnxNode) -> ir.Value:
-    """Resized by scales that are an attribute.
+    """Resizing by scales that are an attribute.
 
     Source: ONNX Upsample-7.
     """
@@ -68,9 +69,9 @@ def upsample_attribute(node: OnnxNode) -> ir.Value:
 @onnx_rule("Upsample", since=9)
 @onnx_rule("Resize", since=10)
 def resize_by_scales(node: OnnxNode) -> ir.Value:
-    """Resized by scales that are an input.
+    """Resizing by scales that are an input.
 
-    Source: ONNX Upsample-9, Resize-10; coordinates and rounding as onnxruntime has them.
+    Source: ONNX Upsample-9, Resize-10; coordinates and rounding as in onnxruntime.
     """
     return _resized_by(node, node.known(1).reshape(-1).tolist())
 
@@ -92,14 +93,14 @@ def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
 
 @onnx_rule("Resize", since=11)
 def resize(node: OnnxNode) -> ir.Value:
-    """Resized by scales or to sizes.
+    """Resizing by scales or to sizes.
 
     Source: ONNX Resize-19.
     """
     attrs = {
         "mode": node.one_of("mode", _MODES, "nearest"),
         "coordinates": node.one_of(
-            "coordinate_transformation_mode", COORDINATES, "half_pixel"
+            "coordinate_transformation_mode", COORDINATE_MODES, "half_pixel"
         ),
         "rounding": node.one_of("nearest_mode", _ROUNDINGS, "round_prefer_floor"),
         "cubic_a": node.attr("cubic_coeff_a", -0.75),
@@ -113,7 +114,7 @@ def _axes(node: OnnxNode) -> list[_Axis]:
     dims = tensors.shape_of(node.input(0))
     axes = shapes.normalize_axes(node.attr("axes", range(len(dims))), len(dims))
     rois = _rois(node, len(axes))
-    scales = known_or_none(node, 2)
+    scales = optional_constant(node, 2)
     if scales is not None and len(scales):
         sizes = node.optional(3)
         if sizes is not None and tensors.shape_of(sizes) != (0,):
@@ -131,7 +132,7 @@ def _axes(node: OnnxNode) -> list[_Axis]:
 
 
 def _checked(scales: Sequence[float], count: int) -> Sequence[float]:
-    """Scales of so many axes, each a positive number."""
+    """Scales, checked to be ``count`` positive numbers."""
     _check_count("scales", len(scales), count)
     for scale in scales:
         if not 0 < scale < math.inf:
@@ -145,8 +146,8 @@ def _check_count(what: str, got: int, count: int) -> None:
 
 
 def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
-    """The part of every axis that is resized: all of it, but in one mode."""
-    if node.attr("coordinate_transformation_mode", "half_pixel") != CROP:
+    """The region of each axis to resize: all of it, except in crop-and-resize mode."""
+    if node.attr("coordinate_transformation_mode", "half_pixel") != CROP_AND_RESIZE:
         return [(0.0, 1.0)] * count
     roi = node.known(1).reshape(-1).tolist()
     if len(roi) != 2 * count:
@@ -155,7 +156,7 @@ def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
 
 
 def _scaled(dim: Dim, scale: float) -> Dim:
-    """``dim * scale`` rounded down; a float is a fraction, so this is exact."""
+    """floor(dim * scale), exact because a float is a dyadic fraction."""
     fraction = Fraction(scale)
     return shapes.floordiv(dim * fraction.numerator, fraction.denominator)
 
@@ -163,10 +164,10 @@ def _scaled(dim: Dim, scale: float) -> Dim:
 def _sized(
     old: Sequence[Dim], new: Sequence[Dim], policy: str
 ) -> list[tuple[Dim, float]]:
-    """Sizes and scales; unless the policy is to stretch, all axes get one scale.
+    """Sizes and scales by aspect ratio policy; all but ``stretch`` use one scale.
 
     Raises:
-        NotKnownError: that needs numbers, and they are symbolic.
+        NotKnownError: the policy needs static sizes, and they are symbolic.
     """
     if policy == "stretch":
         return [(size, 0.0) for size in new]
@@ -177,11 +178,11 @@ def _sized(
     ]
     if len(pairs) != len(old):
         index = 0 if all(isinstance(size, int) for size in new) else 3
-        raise NotKnownError(
+        raise ValueNotKnownError(
             index,
-            f"is resized by `{policy}`: expected known sizes, got "
+            f"policy `{policy}`: expected known sizes, got "
             f"{shapes.format_shape(old)} to {shapes.format_shape(new)}",
-            is_of_sizes=index == 0,
+            needs_shape_only=index == 0,
         )
     if any(before < 1 for before, _ in pairs):
         raise ValueError(f"`{policy}`: expected sizes of 1 or more, got {list(old)}")
@@ -193,49 +194,49 @@ def _sized(
 def _resized(
     node: OnnxNode, x: ir.Value, axes: Sequence[_Axis], attrs: dict[str, Any]
 ) -> ir.Value:
-    """``x`` with one axis after the other resized; integers are weighted as floats.
+    """``x`` resized axis by axis; integers are interpolated in f32.
 
-    Back to integers they are rounded; those of plain ``linear`` are cut off, of which
-    the standard says nothing, as onnxruntime cuts them.
+    The conversion back to integers rounds; that of plain ``linear`` truncates, as in
+    onnxruntime; the standard does not define it.
     """
     old, dtype = tensors.shape_of(x), tensors.dtype_of(x)
-    todo = [axis for axis in axes if axis.changes(old[axis.axis])]
-    picks = attrs["mode"] == "nearest"
-    is_cast = not picks and not dtype.is_float and bool(todo)
+    changed = [axis for axis in axes if axis.changes(old[axis.axis])]
+    is_nearest = attrs["mode"] == "nearest"
+    is_cast = not is_nearest and not dtype.is_float and bool(changed)
     if is_cast:
         x = AstypeOp(x, dtype=dtypes.dtype("float32")).y
     insides: list[ir.Value] = []
-    for axis in todo:
-        places, weights = _table(node, x, axis, attrs)
-        if attrs["coordinates"] == CROP:
-            insides.append(_inside(node, places, len(old) - axis.axis))
-        if picks:
-            x = TakeOp(x, _first(places), axis=axis.axis, mode="clip").y
+    for axis in changed:
+        indices, weights = _table(node, x, axis, attrs)
+        if attrs["coordinates"] == CROP_AND_RESIZE:
+            insides.append(_inside(node, indices, len(old) - axis.axis))
+        if is_nearest:
+            x = TakeOp(x, _first(indices), axis=axis.axis, mode="clip").y
         else:
-            x = ResampleOp(x, places, weights, axis=axis.axis).y
+            x = ResampleOp(x, indices, weights, axis=axis.axis).y
     if is_cast:
-        is_cut_off = attrs["mode"] == "linear" and not attrs.get("antialias")
-        x = AstypeOp(x if is_cut_off else RoundOp(x).y, dtype=dtype).y
+        truncates = attrs["mode"] == "linear" and not attrs.get("antialias")
+        x = AstypeOp(x if truncates else RoundOp(x).y, dtype=dtype).y
     return _filled(node, x, insides)
 
 
-def _first(places: ir.Value) -> ir.Value:
-    """The first place of every element, of one or more."""
-    size = tensors.shape_of(places)[0]
-    first = StridedSliceOp(places, axes=[1], begin=[0], end=[1]).y
+def _first(indices: ir.Value) -> ir.Value:
+    """The first source index of each element."""
+    size = tensors.shape_of(indices)[0]
+    first = StridedSliceOp(indices, axes=[1], begin=[0], end=[1]).y
     return ReshapeOp(first, shape=(size,)).y
 
 
-def _inside(node: OnnxNode, places: ir.Value, rank: int) -> ir.Value:
-    """Whether the elements along an axis lie inside, with ``rank - 1`` axes behind it."""
-    first = _first(places)
+def _inside(node: OnnxNode, indices: ir.Value, rank: int) -> ir.Value:
+    """Mask of in-bounds elements along an axis, with ``rank - 1`` trailing unit axes."""
+    first = _first(indices)
     inside = GreaterEqualOp(first, node.constant(np.array(0, np.int64))).z
     shape = (*tensors.shape_of(first), *[1] * (rank - 1))
     return ReshapeOp(inside, shape=shape).y
 
 
 def _filled(node: OnnxNode, x: ir.Value, insides: Sequence[ir.Value]) -> ir.Value:
-    """``x`` where it lies inside along every axis, elsewhere what a node puts there."""
+    """``x`` where all masks are true, elsewhere the node's extrapolation value."""
     if not insides:
         return x
     inside = reduce(lambda a, b: LogicalAndOp(a, b).z, insides)
@@ -247,32 +248,32 @@ def _filled(node: OnnxNode, x: ir.Value, insides: Sequence[ir.Value]) -> ir.Valu
 def _table(
     node: OnnxNode, x: ir.Value, axis: _Axis, attrs: dict[str, Any]
 ) -> tuple[ir.Value, ir.Value]:
-    """The table of an axis: constant if its sizes are numbers, and not too large."""
+    """Source indices and weights of an axis; constants if its sizes are static and small."""
     old, new = tensors.shape_of(x)[axis.axis], axis.size
     attrs = {**attrs, "scale": axis.scale, "roi": axis.roi}
     if attrs.get("antialias") and not axis.scale:
         attrs["scale"] = _ratio(node, old, new)
-    if not isinstance(old, int) or not isinstance(new, int) or new > _MOST_ROWS:
+    if not isinstance(old, int) or not isinstance(new, int) or new > _MAX_ROWS:
         table = ResizeTableOp(x, axis=axis.axis, size=(new,), **attrs)
         return table.places, table.weights
-    places, weights = resize_table(old, new, tensors.dtype_of(x), **attrs)
-    return node.constant(places), node.constant(weights)
+    indices, weights = resize_table(old, new, tensors.dtype_of(x), **attrs)
+    return node.constant(indices), node.constant(weights)
 
 
 def _ratio(node: OnnxNode, old: Dim, new: Dim) -> float:
-    """``new / old``, which tells how long a filter is.
+    """``new / old``, which determines the length of the antialiasing filter.
 
     Raises:
-        NotKnownError: the sizes are symbolic, and no multiples.
+        NotKnownError: the sizes are symbolic, and ``new`` is no multiple of ``old``.
     """
     if isinstance(old, int) and isinstance(new, int):
         return new / max(old, 1)
     quotient, rest = shapes.divide(new, old)
     if not isinstance(quotient, int) or rest != 0 or quotient < 1:
         index = 0 if isinstance(new, int) else 3
-        raise NotKnownError(
+        raise ValueNotKnownError(
             index,
-            f"is resized with `antialias`: expected known sizes, got {old} to {new}",
-            is_of_sizes=index == 0,
+            f"attribute `antialias`: expected known sizes, got {old} to {new}",
+            needs_shape_only=index == 0,
         )
     return float(quotient)

@@ -1,14 +1,14 @@
-"""The rule for sequences backwards, each up to a length of its own."""
+"""Rule for ReverseSequence."""
 
 from mlir import ir
 
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.reverse_sequence import ReverseSequenceOp
 
 
 @onnx_rule("ReverseSequence", since=10)
 def reverse_sequence(node: OnnxNode) -> ir.Value:
-    """Sequences backwards, each up to a length of its own.
+    """Reversal of the first elements of each sequence, up to its own length.
 
     Source: ONNX ReverseSequence-10.
     """

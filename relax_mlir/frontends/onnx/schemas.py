@@ -1,4 +1,4 @@
-"""What the standard says of an operator: how many inputs, which attributes."""
+"""Validation of nodes against the operator schemas of the installed onnx."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ __all__ = ["check_inputs", "check_node", "find_schema"]
 class _Signature:
     inputs: tuple[int, int]
     outputs: tuple[int, int]
-    attributes: Mapping[str, tuple[int, bool]]  # type, and whether it is required
+    attributes: Mapping[str, tuple[int, bool]]  # type, is required
 
 
 def find_schema(op_type: str, opset: int) -> Any:  # Any: its stub lacks the functions
-    """The ``OpSchema`` of ``Name`` or ``domain::Name`` in that opset, or None."""
+    """The ``OpSchema`` of ``Name`` or ``domain::Name`` in an opset, or None."""
     domain, _, name = op_type.rpartition("::")
     try:
         return defs.get_schema(name, opset, domain)
@@ -31,11 +31,11 @@ def find_schema(op_type: str, opset: int) -> Any:  # Any: its stub lacks the fun
 
 
 def check_node(node: Node, opset: int) -> None:
-    """Check the form of a node against the standard; others' operators are let through.
+    """Check a node against its operator's schema; operators without one are accepted.
 
     Raises:
-        ValueError: it has too few or many inputs or outputs, or attributes that its
-            operator does not have.
+        ValueError: the number of inputs or outputs is wrong, or an attribute is unknown,
+            missing or of a wrong type.
     """
     signature = _signature(node.op_type, opset)
     if signature is None:
@@ -48,7 +48,7 @@ def check_node(node: Node, opset: int) -> None:
             hint = near_misses(name, signature.attributes)
             raise ValueError(f"opset {opset} has no attribute `{name}`.{hint}")
         expected, _ = signature.attributes[name]
-        if attribute.ref_attr_name:  # of which some bodies do not say the type
+        if attribute.ref_attr_name:  # some function bodies do not declare its type
             continue
         kind = attribute_type(attribute)
         if kind != expected:
@@ -67,21 +67,21 @@ def check_node(node: Node, opset: int) -> None:
 
 
 def check_inputs(node: Node, opset: int) -> None:
-    """Check that no input is left out of which the standard does not say that it may be.
+    """Check that only optional inputs are left out.
 
-    Rules find that out by themselves; this is for nodes that run alone.
+    Rules check that themselves; this is for nodes without a rule.
 
     Raises:
-        ValueError: one is.
+        ValueError: a required input is left out.
     """
     schema = find_schema(node.op_type, opset)
     if schema is None or not schema.inputs:
         return
-    for place, name in enumerate(node.inputs):
-        formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+    for index, name in enumerate(node.inputs):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         is_optional = formal.option == defs.OpSchema.FormalParameterOption.Optional
         if not name and not is_optional:
-            raise ValueError(f"input {place} (`{formal.name}`) is left out")
+            raise ValueError(f"input {index} (`{formal.name}`) is left out")
 
 
 def _check_count(what: str, got: int, allowed: tuple[int, int]) -> None:

@@ -1,4 +1,4 @@
-"""Names as one graph sees them, and why one cannot be read yet."""
+"""Scopes: the values visible in a graph, and errors for unavailable ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,50 +8,50 @@ import onnx
 from relax_mlir.frontends.onnx.graph import Node
 from relax_mlir.frontends.onnx.values import GraphValue
 
-__all__ = ["BlockedError", "LaterError", "Scope", "with_assumed"]
+__all__ = ["BlockedError", "DeferredError", "Scope", "with_default_opsets"]
 
-# Of domains that onnxruntime takes without an import: the version that it takes.
+# Domains that onnxruntime accepts without an opset import, with its default versions.
 _ASSUMED_OPSETS = {"com.microsoft": 1, "ai.onnx.ml": 5}
 
 
-def with_assumed(opsets: Mapping[str, int]) -> dict[str, int]:
-    """Opsets, and those of domains that need no import."""
+def with_default_opsets(opsets: Mapping[str, int]) -> dict[str, int]:
+    """Opset imports, extended by those of domains that need no import."""
     return {**_ASSUMED_OPSETS, **opsets}
 
 
 class BlockedError(Exception):
-    """An input could not be made; why is in the report already."""
+    """An input could not be built; the report has the reason already."""
 
 
-class LaterError(Exception):
-    """A node can be built once the model runs, and more is known.
+class DeferredError(Exception):
+    """A node can be built only when the model runs.
 
     Attributes:
-        needed: the value that has to be known, if it is one that is computed.
-        is_of_sizes: whether its sizes are enough.
+        needed: the computed value whose contents are needed, if there is one.
+        needs_shape_only: whether its shape suffices.
     """
 
     def __init__(
-        self, needed: GraphValue | None = None, *, is_of_sizes: bool = False
+        self, needed: GraphValue | None = None, *, needs_shape_only: bool = False
     ) -> None:
-        """Say which value is needed."""
+        """Keep the value that is needed."""
         super().__init__("a value is needed that is computed at run time")
         self.needed = needed
-        self.is_of_sizes = is_of_sizes
+        self.needs_shape_only = needs_shape_only
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Names as one graph sees them.
+    """The names visible in one graph.
 
     Attributes:
-        opsets: of the operators in it.
-        path: put before the names of nodes.
-        attrs: of the call, if the graph is a function's.
-        values: by name; None for an input that the call leaves out.
-        blocked: names of values that could not be made.
-        later: names of values that nodes make of which more has to be known.
-        objects: names of inputs that are no tensors.
+        opsets: versions of the operator domains.
+        path: prefix of node names in messages.
+        attrs: attributes of the call, if the graph is a function body.
+        values: values by name; None for an input that the call leaves out.
+        blocked: names of values that could not be built.
+        later: names of values that are computed by deferred nodes.
+        objects: names of values that are not numeric tensors.
     """
 
     opsets: Mapping[str, int]
@@ -66,9 +66,9 @@ class Scope:
         """The value called ``name``; None if it is left out.
 
         Raises:
-            LaterError: it is not known before the model runs.
-            BlockedError: it could not be made.
-            ValueError: it is no tensor of numbers.
+            LaterError: it is computed by a deferred node.
+            BlockedError: it could not be built.
+            ValueError: it is not a numeric tensor.
         """
         if name in self.objects:
             raise ValueError(
@@ -76,16 +76,16 @@ class Scope:
                 "text or nothing"
             )
         if name in self.later:
-            raise LaterError
+            raise DeferredError
         if not name or name in self.values:
             return self.values[name] if name else None
         raise BlockedError(name)
 
     def opset(self, node: Node) -> int:
-        """The opset of a node.
+        """The opset version of a node.
 
         Raises:
-            ValueError: the model imports none of its domain.
+            ValueError: the model does not import its domain.
         """
         if node.opset is not None:
             return node.opset

@@ -1,4 +1,4 @@
-"""What classifiers and regressors of ai.onnx.ml do with their scores."""
+"""Labels and score transformations of the classifiers and regressors of ai.onnx.ml."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.op_interface import OnnxNode
 from relax_mlir.dialects.relax.activation import SigmoidOp
 from relax_mlir.dialects.relax.arg_reduce import ArgmaxOp
 from relax_mlir.dialects.relax.arithmetic import (
@@ -22,34 +22,36 @@ from relax_mlir.dialects.relax.arithmetic import (
 from relax_mlir.dialects.relax.bitwise import LogicalNotOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import EqualOp, LessEqualOp, WhereOp
-from relax_mlir.dialects.relax.exponential import LogOp, SqrtOp
-from relax_mlir.dialects.relax.indexing import TakeOp
-from relax_mlir.dialects.relax.joining import ConcatOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.norm import SoftmaxOp
+from relax_mlir.dialects.relax.concat_split import ConcatOp
+from relax_mlir.dialects.relax.exp_log import LogOp, SqrtOp
+from relax_mlir.dialects.relax.gather import TakeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.dialects.relax.reduce import SumOp
+from relax_mlir.dialects.relax.softmax import SoftmaxOp
 
 __all__ = [
     "as_float",
-    "both",
-    "chosen",
+    "binary_scores",
+    "check_choice",
+    "feature_matrix",
     "labels_of",
-    "matrix",
-    "number",
-    "one_of",
-    "transformed",
+    "post_transformed",
+    "predicted_labels",
+    "scalar_like",
 ]
 
 _F32 = dtypes.dtype("float32")
-_TINY = 1e-7  # what SOFTMAX_ZERO takes for 0
-_WINITZKI = 0.147  # of his approximation of the inverse error function
+_TINY = 1e-7  # SOFTMAX_ZERO treats smaller scores as 0
+_WINITZKI = 0.147  # constant of Winitzki's approximation of the inverse error function
 
 
-def one_of(name: str, given: Any, allowed: Sequence[Any]) -> Any:  # Any: str or int
-    """An attribute's value.
+def check_choice(
+    name: str, given: Any, allowed: Sequence[Any]
+) -> Any:  # Any: str or int
+    """An attribute value, checked against the allowed ones.
 
     Raises:
-        ValueError: it is none of those that are allowed.
+        ValueError: it is not allowed.
     """
     if given not in allowed:
         listed = ", ".join(map(str, allowed))
@@ -57,21 +59,21 @@ def one_of(name: str, given: Any, allowed: Sequence[Any]) -> Any:  # Any: str or
     return given
 
 
-def number(node: OnnxNode, value: float, like: ir.Value) -> ir.Value:
-    """A constant of the element type of another value."""
+def scalar_like(node: OnnxNode, value: float, like: ir.Value) -> ir.Value:
+    """A scalar constant of the element type of ``like``."""
     return node.constant(np.array(value).astype(tensors.dtype_of(like).numpy))
 
 
 def as_float(x: ir.Value) -> ir.Value:
-    """Numbers as f32, but for floats, which stay what they are."""
+    """Integers as f32; floats unchanged."""
     return x if tensors.dtype_of(x).is_float else AstypeOp(x, dtype=_F32).y
 
 
-def matrix(node: OnnxNode, index: int = 0) -> ir.Value:
-    """An operand [n, features] as floats; one of features alone is one row.
+def feature_matrix(node: OnnxNode, index: int = 0) -> ir.Value:
+    """An operand [n, features] as floats; a vector becomes one row.
 
     Raises:
-        ValueError: it has more axes, or none.
+        ValueError: the rank is neither 1 nor 2.
     """
     x = as_float(node.input(index))
     rank = len(tensors.shape_of(x))
@@ -82,41 +84,45 @@ def matrix(node: OnnxNode, index: int = 0) -> ir.Value:
     return x
 
 
-def transformed(node: OnnxNode, scores: ir.Value, name: str) -> ir.Value:
+def post_transformed(node: OnnxNode, scores: ir.Value, name: str) -> ir.Value:
     """Scores [n, classes] after ``post_transform``.
 
     Raises:
-        ValueError: there is no such transformation.
+        ValueError: the transformation is unknown.
     """
-    return _TRANSFORMS[one_of("post_transform", name, tuple(_TRANSFORMS))](node, scores)
+    return _TRANSFORMS[check_choice("post_transform", name, tuple(_TRANSFORMS))](
+        node, scores
+    )
 
 
 def _softmax_zero(node: OnnxNode, scores: ir.Value) -> ir.Value:
-    """The softmax of what is not 0, which stays 0; a half for rows of nothing else."""
-    tiny = LessEqualOp(AbsOp(scores).y, number(node, _TINY, scores)).z
-    lowest = number(node, -np.inf, scores)
-    zero, half = number(node, 0, scores), number(node, 0.5, scores)
-    shares = SoftmaxOp(WhereOp(tiny, lowest, scores).z, axis=-1).y
-    is_more = AstypeOp(LogicalNotOp(tiny).y, dtype=tensors.dtype_of(scores)).y
-    count = SumOp(is_more, axis=(1,), keepdims=True).y
+    """Softmax over nonzero scores; zeros stay 0, but all-zero rows become 0.5."""
+    tiny = LessEqualOp(AbsOp(scores).y, scalar_like(node, _TINY, scores)).z
+    hidden = scalar_like(node, -np.inf, scores)
+    zero, half = scalar_like(node, 0, scores), scalar_like(node, 0.5, scores)
+    shares = SoftmaxOp(WhereOp(tiny, hidden, scores).z, axis=-1).y
+    nonzero = AstypeOp(LogicalNotOp(tiny).y, dtype=tensors.dtype_of(scores)).y
+    count = SumOp(nonzero, axis=(1,), keepdims=True).y
     rest = WhereOp(EqualOp(count, zero).z, half, zero).z
     return WhereOp(tiny, rest, shares).z
 
 
 def _probit(node: OnnxNode, scores: ir.Value) -> ir.Value:
-    """The quantile of the normal distribution.
+    """Probit: the quantile function of the normal distribution.
 
     Source: Winitzki, A handy approximation for the error function and its inverse, 2008.
     """
-    one, two = number(node, 1, scores), number(node, 2, scores)
+    one, two = scalar_like(node, 1, scores), scalar_like(node, 2, scores)
     x = SubtractOp(MultiplyOp(scores, two).z, one).z
     log = LogOp(MultiplyOp(SubtractOp(one, x).z, AddOp(one, x).z).z).y
-    half = MultiplyOp(log, number(node, 0.5, scores)).z
-    v = AddOp(half, number(node, 2 / (math.pi * _WINITZKI), scores)).z
-    inner = MultiplyOp(log, number(node, 1 / _WINITZKI, scores)).z
+    half = MultiplyOp(log, scalar_like(node, 0.5, scores)).z
+    v = AddOp(half, scalar_like(node, 2 / (math.pi * _WINITZKI), scores)).z
+    inner = MultiplyOp(log, scalar_like(node, 1 / _WINITZKI, scores)).z
     root = SqrtOp(SubtractOp(MultiplyOp(v, v).z, inner).z).y
-    size = SqrtOp(SubtractOp(root, v).z).y
-    return MultiplyOp(MultiplyOp(SignOp(x).y, size).z, number(node, 2**0.5, scores)).z
+    magnitude = SqrtOp(SubtractOp(root, v).z).y
+    return MultiplyOp(
+        MultiplyOp(SignOp(x).y, magnitude).z, scalar_like(node, 2**0.5, scores)
+    ).z
 
 
 _TRANSFORMS: Mapping[str, Callable[[OnnxNode, ir.Value], ir.Value]] = {
@@ -128,10 +134,10 @@ _TRANSFORMS: Mapping[str, Callable[[OnnxNode, ir.Value], ir.Value]] = {
 }
 
 
-def both(node: OnnxNode, score: ir.Value, is_probability: bool) -> ir.Value:
-    """Scores of two classes [n, 2] from that of the second [n, 1]."""
+def binary_scores(node: OnnxNode, score: ir.Value, is_probability: bool) -> ir.Value:
+    """Scores of both classes [n, 2] of a binary classifier from that of the second [n, 1]."""
     other = (
-        SubtractOp(number(node, 1, score), score).z
+        SubtractOp(scalar_like(node, 1, score), score).z
         if is_probability
         else NegativeOp(score).y
     )
@@ -139,10 +145,10 @@ def both(node: OnnxNode, score: ir.Value, is_probability: bool) -> ir.Value:
 
 
 def labels_of(node: OnnxNode, *names: str) -> np.ndarray:
-    """The integer labels of the classes.
+    """The integer class labels.
 
     Raises:
-        ValueError: there are none.
+        ValueError: the attribute is missing.
     """
     for name in names:
         if node.attrs.get(name):
@@ -150,9 +156,9 @@ def labels_of(node: OnnxNode, *names: str) -> np.ndarray:
     raise ValueError(f"attribute `{names[0]}` is missing")
 
 
-def chosen(node: OnnxNode, scores: ir.Value, labels: np.ndarray) -> ir.Value:
-    """The label of the highest score in every row, the first of equal ones."""
-    place = ArgmaxOp(scores, axis=1).y
+def predicted_labels(node: OnnxNode, scores: ir.Value, labels: np.ndarray) -> ir.Value:
+    """Predicted labels: argmax of each row, the first one on ties."""
+    index = ArgmaxOp(scores, axis=1).y
     if np.array_equal(labels, np.arange(len(labels))):
-        return place
-    return TakeOp(node.constant(labels), place, axis=0, mode="clip").y
+        return index
+    return TakeOp(node.constant(labels), index, axis=0, mode="clip").y

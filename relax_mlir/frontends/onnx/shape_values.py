@@ -1,8 +1,8 @@
-"""What small integer tensors hold, sizes included, known before the model runs.
+"""Symbolic evaluation of shape computations in ONNX graphs.
 
-Exporters compute shapes in the graph: Shape, Gather, Concat, Reshape. These nodes are
-evaluated here on object arrays of sizes, which may be symbolic, beside the IR. What is
-not known stays unknown, and the node becomes an operation like any other.
+Exporters compute shapes in the graph: Shape, Gather, Concat, Reshape. This module
+evaluates such nodes at import time on object arrays of static and symbolic sizes. A node
+whose result is unknown becomes an operation like any other.
 """
 
 import math
@@ -30,13 +30,13 @@ _ONNX_TYPES: Mapping[int, str] = {6: "int32", 7: "int64", 9: "bool"}
 
 @dataclass(eq=False)
 class SizedValue:
-    """A tensor as far as it is known.
+    """A tensor with the elements that are known at import time.
 
     Attributes:
-        shape: its sizes.
+        shape: its shape.
         dtype: its element type.
-        content: its elements in an object array (int, bool or a symbolic size), where
-            they are known and it is small enough to hold sizes.
+        content: its elements in an object array (int, bool or a symbolic size), if they
+            are known and it has at most :data:`LIMIT` of them.
     """
 
     shape: tuple[Dim, ...]
@@ -45,12 +45,12 @@ class SizedValue:
 
 
 class _UnknownError(Exception):
-    """A value cannot be told before the model runs."""
+    """A value is not known at import time."""
 
 
 @dataclass(frozen=True)
 class _Node:
-    attrs: Mapping[str, Any]  # Any: as many types as attributes
+    attrs: Mapping[str, Any]  # Any: attribute values
     inputs: Sequence[SizedValue | None]
     outputs: int
 
@@ -67,10 +67,11 @@ class _Node:
         return content
 
     def numbers(self, index: int) -> list[int]:
-        """The elements of a vector input (or a scalar) that may hold no symbols.
+        """The static elements of a vector or scalar input.
 
         Raises:
-            ValueError: it has a rank above 1.
+            ValueError: the rank is above 1.
+            _UnknownError: an element is symbolic.
         """
         content = self.elements(index)
         if content.ndim > 1:
@@ -78,7 +79,7 @@ class _Node:
         return _numbers(content)
 
     def numbers_or_attr(self, index: int, name: str) -> list[int] | None:
-        """What older opsets wrote as an attribute; None if left out."""
+        """An input that was an attribute in older opsets; None if left out."""
         if name in self.attrs:
             return list(self.attrs[name])
         is_given = index < len(self.inputs) and self.inputs[index] is not None
@@ -93,15 +94,15 @@ _Evaluator = Callable[[_Node], "np.ndarray | list[np.ndarray]"]
 
 def evaluate(
     op_type: str,
-    attrs: Mapping[str, Any],  # Any: as many types as attributes
+    attrs: Mapping[str, Any],  # Any: attribute values
     inputs: Sequence[SizedValue | None],
     *,
     outputs: int = 1,
 ) -> list[tuple[np.ndarray, str]] | None:
-    """Elements and element type of every output, or None if one is not known.
+    """Elements and element type of every output, or None if one is unknown.
 
     Raises:
-        ValueError: the node is wrong: an index out of range, shapes that do not fit.
+        ValueError: the node is invalid: an index out of range, or incompatible shapes.
     """
     evaluator = _EVALUATORS.get(op_type)
     if evaluator is None:
@@ -120,14 +121,14 @@ def evaluate(
 
 
 def contents_of(array: np.ndarray) -> np.ndarray | None:
-    """The elements of a constant, if it may hold sizes."""
+    """The elements of a constant, if it is small and of a type for sizes."""
     if array.dtype.name not in _RANGES or array.size > LIMIT:
         return None
     return array.astype(object)
 
 
 def as_array(content: np.ndarray, dtype: str) -> np.ndarray | None:
-    """The constant that the elements are; None if one is symbolic."""
+    """The elements as a numeric array; None if one is symbolic."""
     if any(isinstance(item, Expr) for item in content.reshape(-1)):
         return None
     return content.astype(dtype)
@@ -165,7 +166,7 @@ def _numbers(content: np.ndarray) -> list[int]:
 
 
 def _objects(items: Sequence[Any], shape: Sequence[int] | None = None) -> np.ndarray:
-    """An object array; numpy is not asked to guess what the items are."""
+    """An object array of the items; ``np.array`` could convert them."""
     array = np.empty(len(items), object)
     array[:] = items
     return array if shape is None else array.reshape(shape)
@@ -179,7 +180,7 @@ def _check_size(shape: Sequence[int]) -> Sequence[int]:
     return shape
 
 
-# Reading shapes and making constants.
+# Shapes and constants.
 
 
 def _shape(node: _Node) -> np.ndarray:
@@ -219,17 +220,17 @@ def _identity(node: _Node) -> np.ndarray:
     return node.elements(0)
 
 
-# Moving elements.
+# Data movement.
 
 
 def _gather(node: _Node) -> np.ndarray:
     source, indices = node.elements(0), node.elements(1)
     axis = shapes.check_axis(node.attrs.get("axis", 0), source.ndim)
-    where = np.array(_numbers(indices), np.int64).reshape(indices.shape)
+    positions = np.array(_numbers(indices), np.int64).reshape(indices.shape)
     rest = [dim for i, dim in enumerate(source.shape) if i != axis]
     _check_size([*indices.shape, *rest])
     try:
-        return np.asarray(np.take(source, where, axis), object)
+        return np.asarray(np.take(source, positions, axis), object)
     except IndexError as error:
         raise ValueError(f"bad index: {error}") from error
 
@@ -242,12 +243,12 @@ def _slice(node: _Node) -> np.ndarray:
     axes = node.numbers_or_attr(3, "axes") or range(len(starts))
     steps = node.numbers_or_attr(4, "steps") or [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        where: list[slice] = [slice(None)] * source.ndim
+        slices: list[slice] = [slice(None)] * source.ndim
         axis = shapes.check_axis(axis, source.ndim)
-        if step < 0:  # a start before the beginning is element 0, numpy would take none
+        if step < 0:  # ONNX clamps the start to element 0; numpy's slice would be empty
             start = max(start, -source.shape[axis])
-        where[axis] = slice(start, end, step)
-        source = source[tuple(where)]
+        slices[axis] = slice(start, end, step)
+        source = source[tuple(slices)]
     return source
 
 
@@ -316,21 +317,21 @@ def _split(node: _Node) -> list[np.ndarray]:
 def _where(node: _Node) -> np.ndarray:
     condition, x, y = node.all_elements()
     _check_size(np.broadcast_shapes(condition.shape, x.shape, y.shape))
-    return _mapped(lambda c, u, v: u if c else v, condition, x, y)
+    return _apply(lambda c, u, v: u if c else v, condition, x, y)
 
 
 def _cast(node: _Node) -> np.ndarray:
     source = node.elements(0)
     if node.attrs.get("to") == 9 and node.value(0).dtype.name != "bool":
-        return _mapped(lambda item: not _equal(item, 0), source)
-    return _mapped(lambda item: item if isinstance(item, Expr) else int(item), source)
+        return _apply(lambda item: not _equal(item, 0), source)
+    return _apply(lambda item: item if isinstance(item, Expr) else int(item), source)
 
 
 # Arithmetic.
 
 
-def _mapped(function: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
-    """``function`` on each element; arrays broadcast."""
+def _apply(function: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
+    """``function`` applied elementwise, with broadcasting."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     _check_size(shape)
     flat = [np.broadcast_to(array, shape).reshape(-1).tolist() for array in arrays]
@@ -338,16 +339,16 @@ def _mapped(function: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
 
 
 def _elementwise(function: Callable[..., Any]) -> _Evaluator:
-    return lambda node: _mapped(function, *node.all_elements())
+    return lambda node: _apply(function, *node.all_elements())
 
 
-def _folded(function: Callable[[Any, Any], Any]) -> _Evaluator:
-    """For operators that take any number of inputs."""
+def _variadic(function: Callable[[Any, Any], Any]) -> _Evaluator:
+    """An evaluator of a variadic operator: a left fold over its inputs."""
 
     def evaluator(node: _Node) -> np.ndarray:
         total, *rest = node.all_elements()
         for item in rest:
-            total = _mapped(function, total, item)
+            total = _apply(function, total, item)
         return total
 
     return evaluator
@@ -369,10 +370,11 @@ def _less(a: Dim, b: Dim) -> bool:
     raise _UnknownError
 
 
-def _divided(a: Dim, b: Dim) -> Dim:
-    """Rounded towards zero; a number divided by zero is left to the operator.
+def _divide(a: Dim, b: Dim) -> Dim:
+    """Division rounded towards zero; a division by zero is left to the operator.
 
-    A size less a number is assumed not to be negative: it says how many windows fit.
+    A symbolic dividend is assumed to be nonnegative: it is a size, or a size minus a
+    number, as in the output size of a convolution.
     """
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
@@ -398,7 +400,7 @@ def _modulo(node: _Node) -> np.ndarray:
             shapes.require_at_least(b, 1)
         return shapes.mod(a, b)
 
-    return _mapped(remainder, *node.all_elements())
+    return _apply(remainder, *node.all_elements())
 
 
 def _magnitude(a: Dim) -> Dim:
@@ -413,15 +415,16 @@ def _reduction(function: Callable[[Any, Any], Any], start: int | None) -> _Evalu
             return source
         if start is None and source.size == 0:
             raise _UnknownError
-        gone = shapes.normalize_axes(axes or range(source.ndim), source.ndim)
-        kept = [axis for axis in range(source.ndim) if axis not in gone]
-        rows = source.transpose(*kept, *gone).reshape(
+        reduced = shapes.normalize_axes(axes or range(source.ndim), source.ndim)
+        kept = [axis for axis in range(source.ndim) if axis not in reduced]
+        rows = source.transpose(*kept, *reduced).reshape(
             math.prod(source.shape[axis] for axis in kept), -1 if source.size else 0
         )
         totals = [_fold(function, start, row) for row in rows.tolist()]
         dims = source.shape
         if node.attrs.get("keepdims", 1):
-            return _objects(totals, [1 if i in gone else d for i, d in enumerate(dims)])
+            shape = [1 if i in reduced else d for i, d in enumerate(dims)]
+            return _objects(totals, shape)
         return _objects(totals, [dims[axis] for axis in kept])
 
     return evaluator
@@ -465,13 +468,13 @@ _EVALUATORS: Mapping[str, _Evaluator] = {
     "Add": _elementwise(lambda a, b: a + b),
     "Sub": _elementwise(lambda a, b: a - b),
     "Mul": _elementwise(lambda a, b: a * b),
-    "Div": _elementwise(_divided),
+    "Div": _elementwise(_divide),
     "Mod": _modulo,
     "Neg": _elementwise(lambda a: -a),
     "Abs": _elementwise(_magnitude),
-    "Sum": _folded(lambda a, b: a + b),
-    "Max": _folded(shapes.maximum),
-    "Min": _folded(shapes.minimum),
+    "Sum": _variadic(lambda a, b: a + b),
+    "Max": _variadic(shapes.maximum),
+    "Min": _variadic(shapes.minimum),
     "Equal": _elementwise(_equal),
     "Less": _elementwise(_less),
     "Greater": _elementwise(lambda a, b: _less(b, a)),

@@ -1,4 +1,4 @@
-"""The types of a model's inputs: declared, with every unknown size named."""
+"""Input types of a model: declared shapes, with a symbol for every unknown size."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ __all__ = ["InputType", "Shapes", "input_types"]
 InputType = tuple[tuple[Dim, ...], DType]
 Shapes = Mapping[str, Sequence[int | str]]
 
-# What exporters write for a size that they cannot name.
+# Exporters' placeholders for unnamed sizes.
 _NAMELESS = frozenset({"", "?", "-1", "0", "None", "none", "unknown"})
 _LONGEST = 64  # characters of a symbol
 _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -25,25 +25,24 @@ _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 def input_types(
     types: Mapping[str, onnx.TypeProto], overrides: Shapes
 ) -> dict[str, InputType | None]:
-    """Shape and element type of each input; None for one that is no tensor of numbers.
+    """Shape and element type of each input; None for one that is not a numeric tensor.
 
-    A named size keeps its name, as far as a symbol may be called so; a size like
-    ``past + sequence`` is an expression where both are sizes of their own elsewhere;
-    an unknown one becomes ``<input>_<axis>``. A number in ``overrides`` in place of a
-    named size holds for that name everywhere.
+    A named size keeps its name as far as it is a valid symbol; ``past + sequence`` is an
+    expression if both names are sizes by themselves elsewhere; an unknown size becomes
+    ``<input>_<axis>``. An override of a named size applies to all its occurrences.
 
     Args:
-        types: by name, as the model declares them.
-        overrides: sizes by input; a number fixes one, a string renames it.
+        types: declared types by name.
+        overrides: shapes by input; a number makes a size static, a string renames it.
 
     Raises:
-        ValueError: an input has no shape, or an override does not fit.
+        ValueError: an input has no shape, or an override does not match it.
         NotImplementedError: an input is not a tensor, or of an unsupported type.
     """
     for name in overrides:
         if name not in types:
             raise ValueError(
-                f"shapes: there is no input `{name}`: expected some of "
+                f"shapes: there is no input `{name}`: expected one of "
                 f"{', '.join(f'`{t}`' for t in types)}.{near_misses(name, types)}"
             )
     objects = [name for name, type_ in types.items() if _is_object(type_)]
@@ -75,13 +74,13 @@ _Declared = tuple[list[int | str | None] | None, DType]
 
 
 def _is_object(type_: onnx.TypeProto) -> bool:
-    """Whether it is a sequence, or may be left out, or holds text."""
+    """Whether a type is a sequence, an optional, or a tensor of strings."""
     is_text = type_.tensor_type.elem_type == onnx.TensorProto.STRING
     return is_text or type_.WhichOneof("value") in ("sequence_type", "optional_type")
 
 
 def _declared(name: str, type_: onnx.TypeProto) -> _Declared:
-    """The sizes as declared, None for unknown; None for an unknown rank."""
+    """Declared sizes, None for an unknown one, or None for an unknown rank; element type."""
     kind = type_.WhichOneof("value")
     if kind is None:
         raise ValueError(f"input `{name}` has no type")
@@ -109,7 +108,7 @@ def _declared_size(name: str, dim: onnx.TensorShapeProto.Dimension) -> int | str
 
 
 class _Symbols:
-    """Names for sizes, each text always the same one."""
+    """Symbols of declared sizes; the same text always gives the same symbol."""
 
     def __init__(self, declared: Iterable[Sequence[int | str | None] | None]) -> None:
         texts = [d for dims in declared for d in dims or () if isinstance(d, str)]
@@ -133,7 +132,7 @@ class _Symbols:
         )
 
     def _read(self, text: str, plain: set[str]) -> Dim:
-        """An expression over sizes that inputs have by themselves, else one symbol."""
+        """An expression over sizes that occur by themselves, else one symbol."""
         if not _SIMPLE.fullmatch(text):
             try:
                 dim = shapes.parse(text)
@@ -146,12 +145,12 @@ class _Symbols:
     def _fresh(self, text: str) -> Dim:
         name = re.sub(r"[^A-Za-z0-9_.]", "_", text)[:_LONGEST]
         name = name if _SIMPLE.match(name) else f"_{name}"
-        free, count = name, 0
-        while free in self._taken:
+        unique, count = name, 0
+        while unique in self._taken:
             count += 1
-            free = f"{name}_{count}"
-        self._taken.add(free)
-        return shapes.symbol(free)
+            unique = f"{name}_{count}"
+        self._taken.add(unique)
+        return shapes.symbol(unique)
 
 
 def _given(name: str, sizes: Sequence[int | str]) -> tuple[Dim, ...]:
@@ -173,7 +172,7 @@ def _given_size(name: str, size: int | str) -> Dim:
 def _renamed(
     found: Mapping[str, tuple[Dim, ...] | None], given: Mapping[str, tuple[Dim, ...]]
 ) -> dict[str, Dim]:
-    """What the overrides say of the symbols of the model."""
+    """Substitutions of the model's symbols that follow from the overrides."""
     renamed: dict[str, Dim] = {}
     for name, sizes in given.items():
         declared = found[name]
@@ -194,6 +193,6 @@ def _renamed(
 
 
 def _plain_symbol(dim: Dim) -> tuple[str, ...]:
-    """The symbol that ``dim`` is, if it is one."""
+    """The symbol of a dimension that is a single symbol; empty otherwise."""
     names = () if isinstance(dim, int) else shapes.symbols_of(dim)
     return names if names == (str(dim),) else ()

@@ -1,4 +1,4 @@
-"""Rules that cut tensors into parts."""
+"""Rule for Split, and helpers that slice and crop."""
 
 from collections.abc import Sequence
 
@@ -6,20 +6,20 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.gather import TakeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim, is_known_le
 
-__all__ = ["crop", "part"]
+__all__ = ["crop", "slice_axis"]
 
-_MANY_PARTS = 12  # of one tensor: from so many on, a kernel for each is too much code
+_MANY_PARTS = 12  # from this number on, a kernel for each part is too much code
 
 
 @onnx_rule("Split", since=1)
 def split(node: OnnxNode) -> list[ir.Value]:
-    """Parts along one axis: of given sizes, or equal but for a smaller last one.
+    """Split along one axis into given sizes, or into equal ones and a smaller last one.
 
     Source: ONNX Split-18.
     """
@@ -48,7 +48,7 @@ def split(node: OnnxNode) -> list[ir.Value]:
     results: list[ir.Value] = []
     for size in sizes:
         rest = rest - size
-        results.append(_left(x, axis, before, rest))
+        results.append(_cropped_along(x, axis, before, rest))
         before = before + size
     return results
 
@@ -56,9 +56,9 @@ def split(node: OnnxNode) -> list[ir.Value]:
 def _gathered_parts(
     node: OnnxNode, x: ir.Value, axis: int, sizes: Sequence[int]
 ) -> list[ir.Value]:
-    """Many parts, gathered at constant indices: parts of one size share a kernel.
+    """A split as gathers at constant indices, so that parts of one size share a kernel.
 
-    A slice has its offset in its code, so that each part would compile a kernel.
+    The offset of a slice is a constant of its kernel, so each part would have its own.
     """
     ends = np.cumsum(sizes).tolist()
     return [
@@ -67,29 +67,29 @@ def _gathered_parts(
     ]
 
 
-def _left(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:
-    """What is left along one axis."""
+def _cropped_along(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:
+    """``x`` cropped along one axis."""
     rank = len(tensors.shape_of(x))
     pads: list[Dim] = [0] * (2 * rank)
     pads[axis], pads[rank + axis] = -before, -after
     return crop(x, pads)
 
 
-def part(x: ir.Value, axis: int, begin: Dim, end: Dim, step: int = 1) -> ir.Value:
-    """Every ``step``-th element from ``begin`` up to ``end`` along one axis."""
+def slice_axis(x: ir.Value, axis: int, begin: Dim, end: Dim, step: int = 1) -> ir.Value:
+    """Slice along one axis: ``begin`` to ``end``, exclusive, with a step."""
     bounds = {"begin": (begin,), "end": (end,), "strides": (step,)}
     return StridedSliceOp(x, axes=(axis,), **bounds).y
 
 
 def crop(x: ir.Value, pads: Sequence[Dim]) -> ir.Value:
-    """``x`` without its first and last elements along every axis, which it must have.
+    """``x`` without elements at the start and end of each axis.
 
-    A slice where it surely has them. A bound of a slice that might be negative would
-    count from the end, so elsewhere it is a pad, which assumes that something is left.
+    This is a slice if its bounds are known to be in range. A negative bound of a slice
+    would count from the end, so otherwise it is a pad, which assumes a nonempty result.
 
     Args:
-        x: what is cropped.
-        pads: how many elements are added before every axis, then after: 0 or less.
+        x: the tensor.
+        pads: elements to add before each axis, then after each: 0 or less.
     """
     shape = tensors.shape_of(x)
     begins = [-pad for pad in pads[: len(shape)]]

@@ -1,41 +1,41 @@
-"""Softmax and its kin of old opsets: over all axes from one on."""
+"""Rules for Softmax, LogSoftmax and Hardmax of old opsets, which flatten their input."""
 
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.norm import AxisOp, HardmaxOp, LogSoftmaxOp, SoftmaxOp
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
+from relax_mlir.dialects.relax.softmax import AxisOp, HardmaxOp, LogSoftmaxOp, SoftmaxOp
 
 
 @onnx_rule("Softmax", since=1)
 def softmax(node: OnnxNode) -> ir.Value:
-    """Softmax of the matrix that the input is, flattened around ``axis``.
+    """Softmax of the input flattened to a matrix at ``axis``.
 
     Source: ONNX Softmax-11.
     """
-    return _of_matrix(SoftmaxOp, node)
+    return _flattened(SoftmaxOp, node)
 
 
 @onnx_rule("LogSoftmax", since=1)
 def log_softmax(node: OnnxNode) -> ir.Value:
-    """The logarithm of softmax, of the matrix that the input is.
+    """Log-softmax of the input flattened to a matrix at ``axis``.
 
     Source: ONNX LogSoftmax-11.
     """
-    return _of_matrix(LogSoftmaxOp, node)
+    return _flattened(LogSoftmaxOp, node)
 
 
 @onnx_rule("Hardmax", since=1)
 def hardmax(node: OnnxNode) -> ir.Value:
-    """One at the first of the largest of each row of the matrix that the input is.
+    """Hardmax of the input flattened to a matrix at ``axis``: one-hot of the first maximum.
 
     Source: ONNX Hardmax-11.
     """
-    return _of_matrix(HardmaxOp, node)
+    return _flattened(HardmaxOp, node)
 
 
-def _of_matrix(op: type[AxisOp], node: OnnxNode) -> ir.Value:
+def _flattened(op: type[AxisOp], node: OnnxNode) -> ir.Value:
     x = node.input(0)
     shape = tensors.shape_of(x)
     axis = shapes.check_axis(node.attr("axis", 1), len(shape))

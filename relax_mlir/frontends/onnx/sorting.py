@@ -1,4 +1,4 @@
-"""Rules for elements in order."""
+"""Rules for TopK."""
 
 from collections.abc import Sequence
 
@@ -7,18 +7,18 @@ from mlir import ir
 from mlir.ir import TupleType
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, TupleGetItemOp
 from relax_mlir.dialects.relax.sorting import TopkOp
 from relax_mlir.dialects.shapes import Dim
 
-_COMPARED = 32  # elements along the axis, up to which all pairs are compared
+_MAX_PAIRWISE = 32  # elements along the axis for ranking by comparing all pairs
 _INT64 = dtypes.dtype("int64")
 
 
 @onnx_rule("TopK", since=1)
 def top_k_attribute(node: OnnxNode) -> Sequence[ir.Value]:
-    """The largest elements, as many as an attribute says.
+    """The k largest elements; k is an attribute.
 
     Source: ONNX TopK-1.
     """
@@ -27,9 +27,9 @@ def top_k_attribute(node: OnnxNode) -> Sequence[ir.Value]:
 
 @onnx_rule("TopK", since=10)
 def top_k(node: OnnxNode) -> Sequence[ir.Value]:
-    """The largest or smallest elements, as many as an input says.
+    """The k largest or smallest elements; k is an input.
 
-    Source: ONNX TopK-24; sorted, as ``sorted=0`` allows too.
+    Source: ONNX TopK-24; always sorted, which ``sorted=0`` permits.
     """
     return _top_k(node, node.dim(1), largest=node.flag("largest", default=True))
 
@@ -41,25 +41,25 @@ def _top_k(node: OnnxNode, k: Dim, *, largest: bool) -> Sequence[ir.Value]:
     size = shape[axis]
     if isinstance(k, int) and isinstance(size, int) and not 0 <= k <= size:
         raise ValueError(f"k: expected 0 to {size}, the size of axis {axis}, got {k}")
-    is_short = isinstance(size, int) and size <= _COMPARED
+    is_short = isinstance(size, int) and size <= _MAX_PAIRWISE
     if is_short and isinstance(k, int) and k > 0:
         found = TopkOp(x, k=k, axis=axis, largest=largest, dtype=_INT64).y
     else:
         shapes.require_at_least(size, k)
         shape[axis] = k
-        found = _sorted(node, x, shape, axis, largest)
+        found = _host_top_k(node, x, shape, axis, largest)
     return [TupleGetItemOp(found, index=i).result for i in range(2)]
 
 
-def _sorted(
+def _host_top_k(
     node: OnnxNode, x: ir.Value, shape: Sequence[Dim], axis: int, largest: bool
 ) -> ir.Value:
-    """A call of the runtime, for lines of which not every pair shall be compared."""
+    """A call of the runtime's top-k, for long axes."""
     flags = [node.constant(np.array(flag, np.int64)) for flag in (axis, largest)]
     values = tensors.tensor_type(shape, tensors.dtype_of(x))
-    places = tensors.tensor_type(shape, _INT64)
+    indices = tensors.tensor_type(shape, _INT64)
     return CallDpsPackedOp(
-        tensors.pack([x, *flags]),
-        results=[TupleType.get_tuple([values, places])],
+        tensors.pack_tuple([x, *flags]),
+        results=[TupleType.get_tuple([values, indices])],
         callee="relax_mlir.topk",
     ).result

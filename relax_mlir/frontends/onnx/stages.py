@@ -1,10 +1,10 @@
-"""Stages: what of a graph can be built only when the model runs.
+"""Stages: subgraphs that are compiled just in time, when the model runs.
 
-An operator may need the value of an operand, such as axes, or a type that only a value
-tells. It is left to a *stage*, with all that depends on it: a model of its own, whose
-bytes are a constant of the module, and which is called by name. The function called that
-compiles the model for the values and types that it is called with; see
-:mod:`relax_mlir.stages`.
+An operator may need the contents of an operand, such as axes, or have a result type that
+depends on them. Such nodes and all their users form a *stage*: an ONNX model of its own,
+whose bytes are a constant of the module. The module calls a runtime function by name,
+which compiles the stage for the values and types of the call; see
+:mod:`relax_mlir.runtime.host`.
 """
 
 from collections.abc import (
@@ -34,13 +34,13 @@ __all__ = [
     "STATIC",
     "TEXT_OPERATORS",
     "Stage",
-    "concerns_text",
-    "staged",
+    "call_stage",
+    "has_string_values",
 ]
 
 RUN_STAGE, RUN_NODE = "relax_mlir.run_stage", "relax_mlir.run_node"
-# What works on sequences, repeats a graph, or makes as many elements as it finds, runs
-# by itself: the types of its results are known when they are there.
+# Operators on sequences, loops, and operators with data-dependent output shapes run one
+# node at a time on the host: their result types are known only afterwards.
 HOST_OPERATORS = frozenset(
     (
         *("Loop", "Scan", "NonZero", "Compress", "Unique", "NonMaxSuppression"),
@@ -50,7 +50,7 @@ HOST_OPERATORS = frozenset(
         *("ImageDecoder", "ai.onnx.ml::ZipMap"),
     )
 )
-# What takes text, or makes it, runs by itself, too.
+# Operators that run on the host, too, if they have string operands or results.
 TEXT_OPERATORS = frozenset(
     (
         *("Cast", "CastLike", "Constant", "RegexFullMatch", "StringConcat"),
@@ -70,8 +70,8 @@ _TEXT_ATTRIBUTES = frozenset(
         *("value_string", "value_strings", "values_strings"),
     )
 )
-# Names of inputs in the model of a stage: those whose values have to be known, and those
-# that never change.
+# Metadata keys of a stage's model that list inputs: those whose contents must be known,
+# those whose shapes must be static, and constants.
 STATIC, SIZED, CONSTANT = "relax.static", "relax.sized", "relax.constant"
 
 _OBJECT = "!relax.object"
@@ -79,17 +79,17 @@ _CALLABLE = f"!relax.callable<[{_OBJECT}, false]>"
 _PROGRAM = "stage"
 
 
-def concerns_text(node: Node, objects: Container[str]) -> bool:
-    """Whether a node takes text, or makes it, and can.
+def has_string_values(node: Node, objects: Container[str]) -> bool:
+    """Whether a node has string operands or results that its operator supports.
 
     Args:
         node: the node.
-        objects: names of values that are no tensors of numbers.
+        objects: names of values that are not numeric tensors.
     """
     if node.op_type not in TEXT_OPERATORS:
         return False
-    takes = any(name in objects for name in node.inputs)
-    return takes or any(map(_is_text_attribute, node.proto.attribute))
+    has_objects = any(name in objects for name in node.inputs)
+    return has_objects or any(map(_is_text_attribute, node.proto.attribute))
 
 
 def _is_text_attribute(attribute: onnx.AttributeProto) -> bool:
@@ -103,13 +103,13 @@ def _is_text_attribute(attribute: onnx.AttributeProto) -> bool:
 
 @dataclass
 class Stage:
-    """What is left to a stage.
+    """A subgraph that is compiled when the model runs.
 
     Attributes:
-        nodes: in order.
-        static: names of inputs whose values have to be known.
-        sized: names of inputs whose sizes have to be numbers.
-        constant: names of inputs that never change.
+        nodes: its nodes, in topological order.
+        static: names of inputs whose contents must be known at compile time.
+        sized: names of inputs whose shapes must be static.
+        constant: names of inputs that are constants.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -119,23 +119,23 @@ class Stage:
 
     @property
     def reads(self) -> list[str]:
-        """What it takes from outside, in order."""
-        made = {name for node in self.nodes for name in node.outputs}
+        """The values it takes from outside, in order of use."""
+        defined = {name for node in self.nodes for name in node.outputs}
         names = [n for node in self.nodes for n in (*node.inputs, *sorted(node.reads))]
-        return [n for n in dict.fromkeys(names) if n and n not in made]
+        return [n for n in dict.fromkeys(names) if n and n not in defined]
 
     def pull_in(self, nodes: Sequence[Node], sizes: Container[str]) -> None:
-        """Add those of all nodes that make sizes which the stage reads: it finds them too."""
-        makers = {name: node for node in nodes for name in node.outputs}
-        waiting = [n for n in self.reads if n in makers and n in sizes]
+        """Duplicate into the stage the nodes that compute the sizes it reads."""
+        producers = {name: node for node in nodes for name in node.outputs}
+        worklist = [n for n in self.reads if n in producers and n in sizes]
         pulled: dict[Node, None] = {}
-        while waiting:
-            node = makers[waiting.pop()]
+        while worklist:
+            node = producers[worklist.pop()]
             if node not in pulled:
                 pulled[node] = None
-                waiting += [n for n in node.reads if n in makers and n in sizes]
-        place = {node: i for i, node in enumerate(nodes)}
-        self.nodes = sorted({*self.nodes, *pulled}, key=place.__getitem__)
+                worklist += [n for n in node.reads if n in producers and n in sizes]
+        order = {node: i for i, node in enumerate(nodes)}
+        self.nodes = sorted({*self.nodes, *pulled}, key=order.__getitem__)
 
     def model(
         self,
@@ -143,7 +143,7 @@ class Stage:
         opsets: Mapping[str, int],
         functions: Iterable[onnx.FunctionProto],
     ) -> bytes:
-        """The bytes of a model that makes ``outputs``; its inputs have no types yet."""
+        """The serialized model that computes ``outputs``; its inputs have no types yet."""
         graph = onnx.GraphProto(name=_PROGRAM)
         graph.node.extend(node.proto for node in self.nodes)
         graph.input.extend(onnx.ValueInfoProto(name=name) for name in self.reads)
@@ -152,34 +152,35 @@ class Stage:
         for domain, version in opsets.items():
             model.opset_import.add(domain=domain, version=version)
         model.functions.extend(functions)
-        marks = {STATIC: self.static, SIZED: self.sized, CONSTANT: self.constant}
-        for key, names in marks.items():
+        metadata = {STATIC: self.static, SIZED: self.sized, CONSTANT: self.constant}
+        for key, names in metadata.items():
             for name in sorted(names & set(self.reads)):
                 model.metadata_props.add(key=key, value=name)
         return model.SerializeToString(deterministic=True)
 
 
-def staged(
+def call_stage(
     callee: str,
     model: bytes,
     inputs: Sequence[ir.Value],
     count: int,
     pool: MutableMapping[str, np.ndarray],
 ) -> list[ir.Value]:
-    """Call the model of a stage.
+    """Emit the call of a stage.
 
     Args:
-        callee: the function that runs it.
-        model: its bytes, which ``pool`` keeps.
-        inputs: as many as the model has.
-        count: how many results it has; nothing is known of them.
+        callee: the runtime function, :data:`RUN_STAGE` or :data:`RUN_NODE`.
+        model: the serialized model of the stage.
+        inputs: its operands, one per input of the model.
+        count: the number of its results, which are untyped objects.
+        pool: the module's constants, which the model's bytes are added to.
     """
     data = ConstantOp.of(np.frombuffer(model, np.uint8), pool, _PROGRAM)
     function = ExternFuncOp(results=[ir.Type.parse(_CALLABLE)], callee=callee).result
     result = ir.Type.parse(_OBJECT)
     several = ir.TupleType.get_tuple([result] * count)
     call = CallOperatorOp(
-        tensors.pack([function, data, *inputs]),
+        tensors.pack_tuple([function, data, *inputs]),
         results=[result if count == 1 else several],
         operator=ir.StringAttr.get("relax.call_pure_packed"),
         attrs=ir.DictAttr.get({}),

@@ -1,4 +1,4 @@
-"""Values of a graph under construction: in the module already, or known beforehand."""
+"""Values of a graph under construction: SSA values, constants and symbolic sizes."""
 
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -11,7 +11,7 @@ from mlir import ir
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.core import ConstantOp, ShapeToTensorOp
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.frontends.onnx import shape_values
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 from relax_mlir.frontends.onnx.weights import element_type
@@ -19,12 +19,12 @@ from relax_mlir.frontends.onnx.weights import element_type
 __all__ = [
     "GraphValue",
     "Operands",
-    "computed",
-    "constant",
-    "emit",
-    "retyped",
-    "sizes",
-    "untyped",
+    "computed_value",
+    "constant_value",
+    "emit_value",
+    "fold_cast",
+    "symbolic_value",
+    "untyped_value",
 ]
 
 _LARGEST_I64 = 2**63 - 1
@@ -32,12 +32,12 @@ _LARGEST_I64 = 2**63 - 1
 
 @dataclass(eq=False)
 class GraphValue(SizedValue):
-    """A named value.
+    """A named value of the graph.
 
     Attributes:
-        name: in the model.
-        value: the value in the module, once it is there.
-        array: what it is, if that is known entirely.
+        name: its name in the model.
+        value: the SSA value, once it is emitted.
+        array: its contents, if it is a constant.
     """
 
     name: str = ""
@@ -46,20 +46,20 @@ class GraphValue(SizedValue):
 
     @property
     def is_small(self) -> bool:
-        """Whether it may well be sizes, axes or a condition."""
+        """Whether it is a scalar or vector of integers: likely sizes, axes or a condition."""
         return len(self.shape) < 2 and not self.dtype.is_float
 
     @property
     def is_sizes(self) -> bool:
-        """Whether sizes of inputs tell it, which are known later on as well."""
+        """Whether its elements are symbolic sizes, which a deferred subgraph can recompute."""
         return self.content is not None and self.array is None
 
 
-def computed(name: str, value: ir.Value) -> GraphValue:
-    """What an operation or a parameter gives.
+def computed_value(name: str, value: ir.Value) -> GraphValue:
+    """The result of an operation, or a parameter.
 
     Raises:
-        ValueError: it is not a tensor with named sizes.
+        ValueError: it is not a ranked tensor.
     """
     if not isinstance(value.type, ir.RankedTensorType):
         raise ValueError(f"expected `{name}` to be a tensor, got `{value.type}`")
@@ -67,40 +67,40 @@ def computed(name: str, value: ir.Value) -> GraphValue:
     return GraphValue(shape, dtype, None, name, value)
 
 
-def untyped(name: str, value: ir.Value) -> GraphValue:
-    """What only the running model tells the type of."""
+def untyped_value(name: str, value: ir.Value) -> GraphValue:
+    """A value whose type is known only when the model runs."""
     return GraphValue((), dtypes.dtype("float32"), None, name, value)
 
 
-def constant(name: str, array: np.ndarray) -> GraphValue:
-    """A constant, not in the module before an operation reads it.
+def constant_value(name: str, array: np.ndarray) -> GraphValue:
+    """A constant, which is emitted on first use.
 
     Raises:
-        ValueError: tensors of its element type are not supported.
+        ValueError: its element type is not supported.
     """
     dtype = dtypes.from_numpy(array.dtype)
     content = shape_values.contents_of(array)
     return GraphValue(array.shape, dtype, content, name, None, array)
 
 
-def sizes(name: str, content: np.ndarray, dtype: str) -> GraphValue:
-    """Integers that :mod:`shape_values` found, not in the module before they are read."""
+def symbolic_value(name: str, content: np.ndarray, dtype: str) -> GraphValue:
+    """A result of :mod:`shape_values`, which is emitted on first use."""
     array = shape_values.as_array(content, dtype)
     return GraphValue(content.shape, dtypes.dtype(dtype), content, name, None, array)
 
 
-def retyped(
+def fold_cast(
     op_type: str,
-    attrs: Mapping[str, Any],  # Any: as many types as attributes
+    attrs: Mapping[str, Any],  # Any: attribute values
     inputs: Sequence[GraphValue | None],
 ) -> np.ndarray | None:
-    """What a node makes of a small constant if it only changes the element type.
+    """Fold an Identity, Cast or CastLike of a small constant; None for other nodes.
 
-    Other constants are folded by a pass. These come before the arguments that rules
-    must know, in the bodies of the standard's functions for one.
+    A pass folds other constants. Rules need the values of these, for example in function
+    bodies of the standard.
 
     Raises:
-        ValueError, NotImplementedError: the type is not known, or not supported.
+        ValueError, NotImplementedError: the element type is unknown or not supported.
     """
     source = inputs[0].array if inputs and inputs[0] is not None else None
     if source is None or source.size > shape_values.LIMIT:
@@ -112,13 +112,13 @@ def retyped(
         target = element_type(attrs["to"])
     if op_type == "CastLike" and len(inputs) > 1 and inputs[1] is not None:
         target = inputs[1].dtype
-    if target is None or target.is_narrow:  # for which nodes say how to round
+    if target is None or target.is_narrow:  # attributes of the node select the rounding
         return None
     return AstypeOp.reference(source, target)
 
 
-def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
-    """The value in the module; a known one is put there now."""
+def emit_value(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
+    """The SSA value of a graph value; emits a constant or sizes on first use."""
     found = value.value
     if found is None:
         with ir.Location.name(value.name):
@@ -153,19 +153,19 @@ def _constant_op(
 
 
 def _key(name: str) -> str:
-    """A name as text in the IR spells it without escapes."""
+    """A constant's key from a name, without characters that the IR would escape."""
     return re.sub(r"[^A-Za-z0-9_.:/-]", "_", name)[:200] or "_"
 
 
 class Operands(Sequence["ir.Value | None"]):
-    """Operands of a node; a known one enters the module when it is read."""
+    """Operands of a node; constants are emitted when they are first accessed."""
 
     def __init__(
         self,
         values: Sequence[GraphValue | None],
         read: Callable[[GraphValue], ir.Value],
     ) -> None:
-        """Read nothing yet."""
+        """Keep the values, and the function that emits one."""
         self._values = values
         self._read = read
 
@@ -185,5 +185,5 @@ class Operands(Sequence["ir.Value | None"]):
         return None if value is None else self._read(value)
 
     def __len__(self) -> int:
-        """How many there are, those left out included."""
+        """The number of operands, those left out included."""
         return len(self._values)

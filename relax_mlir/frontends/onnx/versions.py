@@ -1,4 +1,4 @@
-"""Models of old opsets, rewritten by onnx's converter where our rules do not reach."""
+"""Conversion of old opsets by onnx's version converter, for operators without rules."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -14,25 +14,25 @@ from onnx import (
 )
 from onnx.defs import onnx_opset_version
 
-from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
+from relax_mlir.dialects.op_interface import find_onnx_rule, onnx_operators
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx.graph import Graph, Node, walk_nodes
 from relax_mlir.frontends.onnx.reading import Model
-from relax_mlir.frontends.onnx.report import sentence
+from relax_mlir.frontends.onnx.report import error_sentence
 from relax_mlir.frontends.onnx.schemas import check_node, find_schema
 
-__all__ = ["Converted", "conversion_target", "convert"]
+__all__ = ["Converted", "conversion_target", "convert_opset"]
 
-_SMALL_BYTES = 1024  # adapters read small constants, such as axes
+_SMALL_BYTES = 1024  # the converter's adapters read small constants, such as axes
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A model at another opset, without its large constants.
+    """A model converted to another opset, without its large constants.
 
     Attributes:
-        model: what the converter made.
-        constants: the large ones by name, which are inputs of ``model``.
+        model: the converted model.
+        constants: the large constants by name, which are inputs of ``model``.
     """
 
     model: Model
@@ -40,10 +40,10 @@ class Converted:
 
 
 def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
-    """The first opset at which all nodes have rules or bodies; None: the model's own.
+    """The first opset at which all nodes have rules or bodies; None if no conversion is needed.
 
-    Rules for the model's own opset are preferred: the converter loses names, and some
-    of its adapters are missing.
+    Rules for the model's own opset are preferred, because the converter drops names and
+    lacks some adapters.
     """
     if "" not in opsets:
         return None
@@ -54,18 +54,18 @@ def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
 
 
 def _start(node: Node, opset: int) -> int:
-    """The first opset from ``opset`` on at which a node can be built, if there is one."""
-    is_built = find_onnx_rule(node.op_type, opset) is not None
-    if is_built or find_schema(node.op_type, opset) is None:
+    """The first opset from ``opset`` on that has a rule or body for a node; else ``opset``."""
+    has_rule = find_onnx_rule(node.op_type, opset) is not None
+    if has_rule or find_schema(node.op_type, opset) is None:
         return opset
     starts = [*onnx_operators().get(node.op_type, ()), *_bodies(node.op_type, opset)]
-    if any(start <= opset for start in starts):  # of a body: a rule would be found
+    if any(start <= opset for start in starts):  # a body; a rule would have been found
         return opset
     return min(starts, default=opset)
 
 
 def _bodies(op_type: str, opset: int) -> list[int]:
-    """The opsets at which the standard says what an operator computes."""
+    """The opsets for which the standard defines a function body of an operator."""
     found: list[int] = []
     for version in {opset, onnx_opset_version()}:
         schema = find_schema(op_type, version)
@@ -75,41 +75,41 @@ def _bodies(op_type: str, opset: int) -> list[int]:
     return found
 
 
-def convert(model: Model, graph: Graph, target: int) -> Converted:
-    """Rewrite a model for opset ``target`` of ai.onnx.
+def convert_opset(model: Model, graph: Graph, target: int) -> Converted:
+    """Convert a model to opset ``target`` of ai.onnx.
 
-    The converter, and the checker before it, see a skeleton without large constants.
+    The checker and the converter run on a skeleton without large constants.
 
     Args:
-        model: as it was read.
+        model: the model.
         graph: its graph.
         target: an opset newer than the model's.
 
     Raises:
-        ModelError: it is not valid.
-        UnsupportedError: the converter cannot do it.
+        ModelError: the model is invalid.
+        UnsupportedError: the converter fails.
     """
     _check_nodes(model, graph)
     skeleton, constants = _skeleton(model.proto, graph)
-    refused = (
+    failure = (
         f"{model.where}: cannot be converted from opset {model.opsets['']} to {target}, "
         "where rules for all operators start: "
     )
     try:
         checker.check_model(skeleton)
     except (checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ModelError(f"{refused}{_first_line(error)}. {_hint(target)}") from error
+        raise ModelError(f"{failure}{_first_line(error)}. {_hint(target)}") from error
     try:
         inferred = shape_inference.infer_shapes(skeleton)
         proto = version_converter.convert_version(inferred, target)
     except (
         shape_inference.InferenceError,
         version_converter.ConvertError,
-        RuntimeError,  # what its assertions become
+        RuntimeError,  # a failed assertion in C++
         ValueError,
     ) as error:
         raise UnsupportedError(
-            f"{refused}{_first_line(error)}. {_hint(target)}"
+            f"{failure}{_first_line(error)}. {_hint(target)}"
         ) from error
     opsets = {**model.opsets, "": target}
     return Converted(Model(proto, model.where, model.folders, opsets), constants)
@@ -123,13 +123,13 @@ def _hint(target: int) -> str:
 
 
 def _check_nodes(model: Model, graph: Graph) -> None:
-    """What the checker would say without naming the node."""
+    """Validate the nodes; unlike the checker's, the error names the node."""
     node = None
     try:
         for node in walk_nodes(graph):
             check_node(node, model.opsets.get(node.domain, 0))
     except ValueError as error:
-        raise ModelError(f"{model.where}: {node}: {sentence(error)}") from error
+        raise ModelError(f"{model.where}: {node}: {error_sentence(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -140,7 +140,7 @@ def _first_line(error: Exception) -> str:
 def _skeleton(
     proto: onnx.ModelProto, order: Graph
 ) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
-    """The model with inputs in place of large constants, and these."""
+    """The model with inputs in place of large constants, and those constants."""
     old = proto.graph
     constants = {t.name: t for t in old.initializer if _is_large(t)}
     kept = []

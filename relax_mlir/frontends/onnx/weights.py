@@ -1,4 +1,4 @@
-"""Arrays out of ONNX tensors: checked against what they claim, copied only if needed."""
+"""Arrays from ONNX tensors, inline or external: validated, and copied only if needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relax_mlir.dialects.dtypes import DType, dtype
 
 __all__ = ["MAX_ELEMENTS", "Weights", "as_text", "element_type", "tensor_header"]
 
-MAX_ELEMENTS = 2**40  # no machine holds more: a damaged file, or a hostile one
+MAX_ELEMENTS = 2**40  # more than any machine's memory: the file is corrupt or hostile
 
 _SUPPORTED: Mapping[int, str] = {
     TensorProto.FLOAT: "float32",
@@ -48,7 +48,7 @@ _SUPPORTED: Mapping[int, str] = {
     TensorProto.INT2: "int2",
 }
 
-# Where a tensor without raw bytes keeps its elements, and how they are written there.
+# The field of elements in a tensor without raw data, and its element type.
 _FIELDS: Mapping[str, tuple[str, type]] = {
     "float32": ("float_data", np.float32),
     "float64": ("double_data", np.float64),
@@ -57,15 +57,15 @@ _FIELDS: Mapping[str, tuple[str, type]] = {
     "uint64": ("uint64_data", np.uint64),
 }
 _OTHER_FIELD = ("int32_data", np.int32)
-_BITS = ("float16", "bfloat16")  # int32_data holds their bits
+_BITS = ("float16", "bfloat16")  # int32_data holds their bit patterns
 
 
 def element_type(number: int) -> DType:
-    """The element type that ONNX numbers so.
+    """The element type of a ``TensorProto.DataType``.
 
     Raises:
-        ValueError: there is none.
-        NotImplementedError: tensors of it are not supported.
+        ValueError: the number is unknown.
+        NotImplementedError: the type is not supported.
     """
     if number in _SUPPORTED:
         return dtype(_SUPPORTED[number])
@@ -76,16 +76,16 @@ def element_type(number: int) -> DType:
 
 
 def as_text(value: str | bytes) -> str:
-    """A string of a message; protobuf gives bytes where it is no UTF-8."""
+    """A string of a message; protobuf returns bytes for invalid UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def tensor_header(tensor: onnx.TensorProto) -> tuple[DType, tuple[int, ...]]:
-    """Element type and shape.
+    """Element type and shape of a tensor.
 
     Raises:
-        ValueError: an unknown type, or sizes that no tensor has.
-        NotImplementedError: tensors of this type, or in segments, are not supported.
+        ValueError: the type is unknown, or a size is negative or too large.
+        NotImplementedError: the type, or segmented tensors, are not supported.
     """
     shape = tuple(tensor.dims)
     if any(dim < 0 for dim in shape):
@@ -100,26 +100,27 @@ def tensor_header(tensor: onnx.TensorProto) -> tuple[DType, tuple[int, ...]]:
 
 
 class Weights:
-    """Reads tensors.
+    """Reader of tensors, with external data.
 
-    External data are read into memory, tensor by tensor, and never mapped: a mapped file that
-    is truncated ends the process when its memory is touched (SIGBUS), and one that is
-    rewritten changes what a compiled model computes. ``MAP_PRIVATE`` prevents neither.
+    External data are read into memory, tensor by tensor, and never mapped: an access to a
+    mapped file that was truncated kills the process (SIGBUS), and rewriting the file would
+    change a compiled model's weights. ``MAP_PRIVATE`` prevents neither.
 
     Args:
-        folders: where these files may lie; links must not lead out of them.
+        folders: folders allowed for external data; links must not lead out of them.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        """Open nothing yet."""
+        """Keep the folders; files are opened on first use."""
         self._folders = folders
         self._files: dict[str, _DataFile] = {}
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
-        """The value of a tensor, read-only.
+        """The contents of a tensor as a read-only array.
 
         Raises:
-            ValueError: the data do not fit what the tensor claims, or cannot be read.
+            ValueError: the data do not match the tensor's type and shape, or cannot be
+                read.
             NotImplementedError: see :func:`tensor_header`.
         """
         type_, shape = tensor_header(tensor)
@@ -132,7 +133,7 @@ class Weights:
         else:
             flat = _typed(tensor, type_, count)
         if type_.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
-            flat = flat.view(np.uint8) != 0  # a byte that is neither true nor false
+            flat = flat.view(np.uint8) != 0  # a byte other than 0 and 1
         if not flat.flags.aligned:
             flat = flat.copy()
         flat.flags.writeable = False
@@ -152,7 +153,7 @@ class Weights:
             )
         if offset + length > file.size_bytes:
             raise ValueError(
-                f"external data lie outside of `{location}`: expected bytes {offset} "
+                f"external data exceed `{location}`: expected bytes {offset} "
                 f"to {offset + length}, got a file of {file.size_bytes}"
             )
         return file.read(offset, length)
@@ -178,12 +179,13 @@ class Weights:
 
 
 class _DataFile:
-    """A file of external data, which must stay as it is while a model is read.
+    """A file of external data, which must not change while a model is read.
 
-    It is opened for each tensor: a model may have more files than a process may open.
+    It is opened for each tensor, because a model may have more files than the limit of
+    open files.
 
     Attributes:
-        size_bytes: of the file.
+        size_bytes: the size of the file.
     """
 
     def __init__(self, path: str, shown: str) -> None:
@@ -193,7 +195,7 @@ class _DataFile:
             self.size_bytes = os.fstat(file.fileno()).st_size
 
     def read(self, offset: int, size_bytes: int) -> np.ndarray:
-        """A part of the file, as bytes in memory of their own.
+        """A range of the file, copied to memory.
 
         Raises:
             ValueError: the file cannot be read, or has changed.
@@ -211,7 +213,9 @@ class _DataFile:
     @contextmanager
     def _opened(self) -> Iterator[io.FileIO]:
         try:
-            if not stat.S_ISREG(os.stat(self._path).st_mode):  # opening others may wait
+            if not stat.S_ISREG(
+                os.stat(self._path).st_mode
+            ):  # opening a pipe would block
                 raise ValueError(f"{self._shown} is not a regular file")
             with io.FileIO(self._path) as file:
                 yield file
@@ -222,7 +226,7 @@ class _DataFile:
 
 
 def _state(file: io.FileIO) -> tuple[int, ...]:
-    """What changes when a file is replaced, or written to."""
+    """The identity of a file's contents; changes when it is replaced or written to."""
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
@@ -237,18 +241,18 @@ def _number(entries: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _is_packed(type_: DType) -> bool:
-    """Whether elements share bytes in a file."""
+    """Whether several elements share a byte in a file."""
     return type_.is_padded and type_.kind != "b"
 
 
 def _size_bytes(type_: DType, count: int) -> int:
-    """Bytes of elements in a file."""
+    """The size of elements in a file, in bytes."""
     bits = type_.bits if _is_packed(type_) else 8 * type_.size_bytes
     return -(-count * bits // 8)
 
 
 def _unpacked(data: np.ndarray, type_: DType, count: int) -> np.ndarray:
-    """Elements out of bytes, of which the low bits come first."""
+    """Unpack sub-byte elements, low bits first."""
     if not _is_packed(type_):
         return data.view(type_.numpy)
     if 8 % type_.bits:

@@ -1,13 +1,13 @@
-"""Import models of torch: exported programs, and what ``torch.compile`` finds.
+"""PyTorch frontend: importer of exported programs, and a ``torch.compile`` backend.
 
-It needs the extra ``torch``: ``pip install relax_mlir[torch]``.
+Requires the extra ``torch``: ``pip install relax_mlir[torch]``.
 """
 
 from importlib import import_module
 from pkgutil import iter_modules
 
 try:
-    import torch as _torch  # noqa: F401  what is missing is told once, here
+    import torch as _torch  # noqa: F401  one check for all modules
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
@@ -29,6 +29,6 @@ __all__ = [
     "torch_rule",
 ]
 
-# A family of rules registers them when it is imported, and is found by being here.
+# Importing a module of rules registers them; every module in this package is imported.
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

@@ -3,16 +3,16 @@
 import math
 from collections.abc import Callable
 
-from relax_mlir.frontends.torch.elementwise import operator
-from relax_mlir.frontends.torch.movement import sliced
+from relax_mlir.frontends.torch.elementwise import relax_operator
+from relax_mlir.frontends.torch.movement import slice_axis
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
-# The name in torch, ours, and the attributes that it takes.
+# ATen operator to Relax operator and the names of its attributes.
 _PLAIN = {
     "silu": ("nn.silu", ()),
     "selu": ("nn.selu", ()),
@@ -25,7 +25,7 @@ _PLAIN = {
 
 
 def _plain_rule(ours: str, names: tuple[str, ...]) -> Callable[[TorchNode], Expr]:
-    return lambda node: operator(ours)(
+    return lambda node: relax_operator(ours)(
         node.tensor("self"), *(float(node.attr(n)) for n in names)
     )
 
@@ -36,13 +36,13 @@ for _name, (_ours, _names) in _PLAIN.items():
 
 @torch_rule("aten.relu6.default")
 def relu6(node: TorchNode) -> Expr:
-    """x, at least 0 and at most 6."""
+    """ReLU clipped at 6."""
     return op.clip(node.tensor("self"), 0, 6)
 
 
 @torch_rule("aten.gelu.default")
 def gelu(node: TorchNode) -> Expr:
-    """x times the normal distribution's share below x, or what a tangent makes of it."""
+    """Gaussian error linear unit, exact (erf) or by the tanh approximation."""
     is_plain = node.attr("approximate") == "none"
     build = op.nn.gelu if is_plain else op.nn.gelu_tanh
     return build(node.tensor("self"))
@@ -50,21 +50,21 @@ def gelu(node: TorchNode) -> Expr:
 
 @torch_rule("aten.hardsigmoid.default")
 def hardsigmoid(node: TorchNode) -> Expr:
-    """(x + 3) / 6, at least 0 and at most 1."""
+    """Hard sigmoid: (x + 3) / 6, clipped to [0, 1]."""
     shifted = op.add(node.tensor("self"), const(3.0, node.dtype))
     return op.divide(op.clip(shifted, 0, 6), const(6.0, node.dtype))
 
 
 @torch_rule("aten.hardtanh.default")
 def hardtanh(node: TorchNode) -> Expr:
-    """x between two numbers."""
+    """x clipped to [min_val, max_val]."""
     limits = (float(node.attr(n)) for n in ("min_val", "max_val"))
     return op.clip(node.tensor("self"), *limits)
 
 
 @torch_rule("aten.elu.default")
 def elu(node: TorchNode) -> Expr:
-    """scale x above 0, else scale alpha (exp(x input_scale) - 1)."""
+    """ELU: scale * x above 0, else scale * alpha * (exp(x * input_scale) - 1)."""
     alpha, scale, inner = (
         float(node.attr(n)) for n in ("alpha", "scale", "input_scale")
     )
@@ -79,7 +79,7 @@ def elu(node: TorchNode) -> Expr:
 
 @torch_rule("aten.prelu.default", "aten._prelu_kernel.default")
 def prelu(node: TorchNode) -> Expr:
-    """x above 0, else x times a weight, of which there is one or one per channel."""
+    """Parametric ReLU with one slope, or one per channel."""
     x, weight, zero = node.tensor("self"), node.tensor("weight"), const(0.0, node.dtype)
     rank, own = node.rank_of("self"), node.rank_of("weight")
     if own == 1 and rank > 1:
@@ -90,16 +90,16 @@ def prelu(node: TorchNode) -> Expr:
 
 @torch_rule("aten.glu.default")
 def glu(node: TorchNode) -> Expr:
-    """The first half of an axis times the sigmoid of the second."""
+    """Gated linear unit: the first half of an axis times the sigmoid of the second."""
     axis = node.axis("dim", node.rank_of("self"))
     x, half = node.tensor("self"), node.shape[axis]
-    first, second = sliced(x, axis, 0, half), sliced(x, axis, half, 2 * half)
+    first, second = slice_axis(x, axis, 0, half), slice_axis(x, axis, half, 2 * half)
     return op.multiply(first, op.sigmoid(second))
 
 
 @torch_rule("aten.log_sigmoid.default", "aten.log_sigmoid_forward.default")
 def log_sigmoid(node: TorchNode) -> Expr | list[Expr | None]:
-    """log of the sigmoid: min(x, 0) - log(1 + exp(-|x|))."""
+    """log(sigmoid(x)), computed as min(x, 0) - log(1 + exp(-|x|))."""
     x, zero = node.tensor("self"), const(0.0, node.dtype)
     tail = op.add(op.exp(op.negative(op.abs(x))), const(1.0, node.dtype))
     found = op.subtract(op.minimum(x, zero), op.log(tail))
@@ -112,7 +112,7 @@ def log_sigmoid(node: TorchNode) -> Expr | list[Expr | None]:
     "aten._safe_softmax.default",
 )
 def softmax(node: TorchNode) -> Expr:
-    """Normalised exponentials along one axis, or their logarithms."""
+    """Softmax or log-softmax along one axis; safe softmax gives 0 for rows of -inf."""
     name = node.fx_node.target.__name__
     axis = node.axis("dim", node.rank_of("self"))
     x = node.tensor("self", node.dtype)

@@ -1,4 +1,4 @@
-"""``torch.compile(model, backend="relax_mlir")``: graphs of dynamo as machine code."""
+"""Backend of ``torch.compile(model, backend="relax_mlir")``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import fx
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 
-from relax_mlir.compiler import compile
+from relax_mlir.compiler.driver import compile
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.frontends.torch.graph import Custom
 from relax_mlir.frontends.torch.importer import decompositions, from_graph
@@ -37,25 +37,25 @@ def relax_mlir_backend(
     options: Mapping[str, Any] | None = None,
     mode: str | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph that dynamo found.
+    """Compile a graph captured by TorchDynamo.
 
-    Tensors go in and come out by DLPack, without copies. Code is for inference: results
-    carry no gradients, and asking for one is an error. What has no rule is an error as
-    well: no graph falls back to torch's own operators.
+    Tensors are passed by DLPack, without copies. Only inference is supported: results have
+    no gradients, and requesting one is an error. An operator without a rule is an error,
+    too: there is no fallback to torch's own kernels.
 
     Args:
         module: the graph.
-        example_inputs: what it is called with first.
+        example_inputs: the inputs of the first call.
         options: ``threads``, ``target``, ``winograd``, ``checks`` and ``cache`` as for
             :func:`relax_mlir.compile`;
-            ``custom_convert_map`` as for :func:`from_exported`; ``freeze``: weights are
-            constants, which may be computed with beforehand: for models whose weights
-            do not change any more.
-        mode: accepted for ``torch.compile``, only as None or ``default``.
+            ``custom_convert_map`` as for :func:`from_exported`; ``freeze`` makes weights
+            constants, which are folded and prepacked: for models whose weights do not
+            change any more.
+        mode: only None or ``default``; an argument of ``torch.compile``.
 
     Raises:
-        UnsupportedError: there is no rule for an operator, or tensors are not on the CPU.
-        ValueError: there is no such option.
+        UnsupportedError: an operator has no rule, or a tensor is not on the CPU.
+        ValueError: an option is unknown.
     """
     chosen = dict(options or {})
     if mode not in (None, "default"):
@@ -84,10 +84,10 @@ def _compiled(
     frozen = _weights(inputs) if options.pop("freeze", False) else {}
 
     def build(graph: Any, given: Sequence[Any]) -> Callable[..., Any]:
-        # Torch may leave out inputs that are there twice; then numbers say nothing.
+        # Torch may drop duplicate inputs; the indices of weights are then invalid.
         kept = frozen if len(given) == len(inputs) else {}
-        changed = _changed_inputs() if kept else set()
-        kept = {n: value for n, value in kept.items() if n not in changed}
+        mutated = _mutated_inputs() if kept else set()
+        kept = {n: value for n, value in kept.items() if n not in mutated}
         return _Graph.of(graph, kept, custom, options)
 
     split = aot_autograd(
@@ -104,7 +104,7 @@ def _compiled(
 
 
 def _weights(inputs: Sequence[Any]) -> dict[int, Any]:
-    """The inputs that are parameters or buffers, by number."""
+    """The inputs that are parameters or buffers, by index."""
     return {
         number: value.detach()
         for number, value in enumerate(inputs)
@@ -113,25 +113,25 @@ def _weights(inputs: Sequence[Any]) -> dict[int, Any]:
     }
 
 
-def _changed_inputs() -> set[int]:
-    """The inputs of the graph being compiled that a call changes, by number."""
+def _mutated_inputs() -> set[int]:
+    """Indices of the inputs that a call of the graph being compiled mutates."""
     metadata = torch._guards.TracingContext.get().fw_metadata
     infos = enumerate(metadata.input_info)
     return {number for number, info in infos if info.mutates_data}
 
 
 class _Inference(torch.autograd.Function):
-    """A call whose results refuse to give gradients."""
+    """A call whose backward pass raises an error."""
 
     @staticmethod
     def forward(ctx: Any, call: Callable[..., Any], *inputs: Any) -> Any:
-        """The results."""
+        """Run the call."""
         del ctx
         return tuple(call(*inputs))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        """Refuse.
+        """Reject a backward pass.
 
         Raises:
             UnsupportedError: always.
@@ -155,12 +155,12 @@ class _Graph:
     """A compiled graph.
 
     Attributes:
-        function: of tensors.
-        taken: the numbers of the inputs that it takes.
-        symbols: where the value of each size is: the input, and the dimension, or None
-            where the input is the size.
-        returned: for each result its number among the function's, or what else it is: a
-            term of sympy, a number or None.
+        function: the compiled function of tensors.
+        taken: indices of the inputs that it takes.
+        symbols: the source of each symbolic size: an input's index, and the dimension, or
+            None if the input itself is the size.
+        returned: the results: a tensor of the function, a sympy expression, a number or
+            None each.
     """
 
     function: Callable[..., Any]
@@ -175,27 +175,26 @@ class _Graph:
         custom: Mapping[str, Custom] | None,
         options: Mapping[str, Any],
     ) -> Callable[..., Any]:
-        """A graph of ATen operators as a function of a list of inputs."""
+        """Compile a graph of ATen operators to a function of a list of inputs."""
         module, returned = from_graph(graph, frozen, custom)
-        found = iter(range(len(returned)))
-        results = tuple(_returned(value, found) for value in returned)
-        count = sum(isinstance(r, _Place) for r in results)
-        places = [n for n in graph.graph.nodes if n.op == "placeholder"]
-        taken = tuple(i for i in range(len(places)) if i not in frozen)
+        indices = iter(range(len(returned)))
+        results = tuple(_returned(value, indices) for value in returned)
+        count = sum(isinstance(r, _TensorResult) for r in results)
+        placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        taken = tuple(i for i in range(len(placeholders)) if i not in frozen)
         function = compile(module, **options)["main"] if count else _nothing
-        made = _Graph(function, taken, _symbols(places), results)
-        return _boxed(made)
+        return _boxed(_Graph(function, taken, _symbols(placeholders), results))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Run it."""
+        """Run the graph."""
         given = [_argument(inputs[i]) for i in self.taken]
         found = self.function(*given)
         return [self._result(r, found, inputs) for r in self.returned]
 
     def _result(self, known: Any, found: Any, inputs: Sequence[Any]) -> Any:
-        if not isinstance(known, _Place):
+        if not isinstance(known, _TensorResult):
             return self._number(known, inputs)
-        tensor = torch.from_dlpack(found[known.number])
+        tensor = torch.from_dlpack(found[known.index])
         if known.strides is None:
             return tensor
         strides = [self._number(s, inputs) for s in known.strides]
@@ -204,7 +203,7 @@ class _Graph:
         )
 
     def _number(self, known: Any, inputs: Sequence[Any]) -> Any:
-        """A term of sympy as a number; what is none stays."""
+        """A sympy expression evaluated to a number; other values unchanged."""
         if not hasattr(known, "free_symbols"):
             return known
         values = {s: self._size(s, inputs) for s in known.free_symbols}
@@ -217,20 +216,19 @@ class _Graph:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A result that is a tensor.
+class _TensorResult:
+    """A tensor among the results.
 
     Attributes:
-        number: among the function's.
-        strides: that torch counts on when it takes views of the result; None for those of
-            row-major order.
+        index: its index among the function's results.
+        strides: the strides that torch expects; None for row-major order.
     """
 
-    number: int
+    index: int
     strides: tuple[Any, ...] | None
 
 
-def _returned(value: Any, numbers: Any) -> Any:
+def _returned(value: Any, indices: Any) -> Any:
     if not isinstance(value, fx.Node):
         return value
     found = value.meta["val"]
@@ -239,17 +237,17 @@ def _returned(value: Any, numbers: Any) -> Any:
     if not isinstance(found, torch.Tensor):
         return found
     if found.is_contiguous():
-        return _Place(next(numbers), None)
+        return _TensorResult(next(indices), None)
     strides = (
         s.node.expr if isinstance(s, torch.SymInt) else s for s in found.stride()
     )
-    return _Place(next(numbers), tuple(strides))
+    return _TensorResult(next(indices), tuple(strides))
 
 
-def _symbols(places: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
-    """Where the value of each size is."""
+def _symbols(placeholders: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
+    """The source of each symbolic size: input and dimension; see :class:`_Graph`."""
     found: dict[Any, tuple[int, int | None]] = {}
-    for number, node in enumerate(places):
+    for number, node in enumerate(placeholders):
         value = node.meta["val"]
         if isinstance(value, torch.SymInt):
             found.setdefault(value.node.expr, (number, None))
@@ -261,20 +259,20 @@ def _symbols(places: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
 
 
 def _argument(value: Any) -> Any:
-    """An input as the function takes it; a size as an array with a dimension of that."""
+    """An input for the compiled function; a size is passed as the dimension of an array."""
     if isinstance(value, torch.Tensor):
         return value.detach()
     return torch.empty((0, int(value)))
 
 
 def _nothing(*inputs: Any) -> tuple[()]:
-    """What runs where no tensor is returned."""
+    """The function of a graph that returns no tensors."""
     del inputs
     return ()
 
 
 def _boxed(graph: _Graph) -> Callable[..., Any]:
-    """The function of a list of inputs that torch takes it for."""
+    """A graph in torch's boxed calling convention: one list of inputs."""
 
     def run(inputs: list[Any]) -> list[Any]:
         return graph(inputs)
@@ -283,8 +281,8 @@ def _boxed(graph: _Graph) -> Callable[..., Any]:
     return run
 
 
-# Installed, the package tells torch of this by an entry point, which torch registers when
-# the name is first used. In a source tree nothing does, so the entry stands here as well.
+# An installed package registers the backend by an entry point, which torch loads on first
+# use of the name. A source tree has no entry points, so it is registered here, too.
 _ENTRY = EntryPoint(
     "relax_mlir", f"{__name__}:relax_mlir_backend", "torch_dynamo_backends"
 )

@@ -1,4 +1,4 @@
-"""Rules for operators that work element by element."""
+"""Rules for elementwise operators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
-_FLOAT_MAPS = (
+_FLOAT_UNARY = (
     *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp"),
     *("log", "rsqrt", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "reciprocal"),
 )
-_MAPS = {
-    **{name: name for name in (*_FLOAT_MAPS, "abs", "ceil", "floor", "trunc")},
+_UNARY = {
+    **{name: name for name in (*_FLOAT_UNARY, "abs", "ceil", "floor", "trunc")},
     "neg": "negative",
     "relu": "nn.relu",
     "round": "round",
@@ -26,26 +26,26 @@ _MAPS = {
 }
 
 
-def operator(name: str) -> Callable[..., Expr]:
-    """The function of an operator: ``nn.relu``."""
+def relax_operator(name: str) -> Callable[..., Expr]:
+    """The Relax operator's builder function by name, such as ``nn.relu``."""
     found: Any = op
     for part in name.split("."):
         found = getattr(found, part)
     return found
 
 
-def _map_rule(ours: str) -> Callable[[TorchNode], Expr]:
-    """The rule of a function of one argument, computed in the type of the result."""
-    return lambda node: operator(ours)(node.tensor("self", node.dtype))
+def _unary_rule(ours: str) -> Callable[[TorchNode], Expr]:
+    """Rule of a unary operator, computed in the type of the result."""
+    return lambda node: relax_operator(ours)(node.tensor("self", node.dtype))
 
 
-for _name, _ours in _MAPS.items():
-    torch_rule(f"aten.{_name}.default")(_map_rule(_ours))
+for _name, _ours in _UNARY.items():
+    torch_rule(f"aten.{_name}.default")(_unary_rule(_ours))
 
 
 @torch_rule("aten.expm1.default")
 def expm1(node: TorchNode) -> Expr:
-    """exp x - 1; near 0 as 2 tanh(x/2) / (1 - tanh(x/2)), which does not cancel."""
+    """exp(x) - 1; near 0 as 2 tanh(x/2) / (1 - tanh(x/2)), without cancellation."""
     half = op.multiply(node.tensor("self", node.dtype), const(0.5, node.dtype))
     tangent = node.emit(op.tanh(half))
     above = op.multiply(const(2.0, node.dtype), tangent)
@@ -58,41 +58,41 @@ def expm1(node: TorchNode) -> Expr:
 
 @torch_rule("aten.log1p.default")
 def log1p(node: TorchNode) -> Expr:
-    """log(1 + x), by Goldberg's correction of what 1 + x rounds away.
+    """log(1 + x), with Goldberg's correction of the rounding error of 1 + x.
 
     Source: Goldberg, What Every Computer Scientist Should Know About Floating-Point
     Arithmetic, 1991, theorem 4.
     """
     one = const(1.0, node.dtype)
     x = node.tensor("self", node.dtype)
-    above = node.emit(op.add(x, one))
-    rounded = node.emit(op.subtract(above, one))
-    is_lost = op.equal(rounded, const(0.0, node.dtype))
-    is_huge = op.isinf(above)
-    divisor = op.where(op.logical_or(is_lost, is_huge), one, rounded)
-    factor = op.where(is_huge, one, op.divide(x, divisor))
-    corrected = op.multiply(op.log(above), factor)
-    return op.where(is_lost, x, corrected)
+    shifted = node.emit(op.add(x, one))
+    rounded = node.emit(op.subtract(shifted, one))
+    is_tiny = op.equal(rounded, const(0.0, node.dtype))
+    is_infinite = op.isinf(shifted)
+    divisor = op.where(op.logical_or(is_tiny, is_infinite), one, rounded)
+    correction = op.where(is_infinite, one, op.divide(x, divisor))
+    corrected = op.multiply(op.log(shifted), correction)
+    return op.where(is_tiny, x, corrected)
 
 
 @torch_rule("aten.erfc.default")
 def erfc(node: TorchNode) -> Expr:
-    """1 - erf x; what is far smaller than 1 has no more than absolute precision."""
+    """1 - erf(x); small results are accurate only in absolute terms."""
     found = op.erf(node.tensor("self", node.dtype))
     return op.subtract(const(1.0, node.dtype), found)
 
 
 @torch_rule("aten.hypot.default")
 def hypot(node: TorchNode) -> Expr:
-    """The length of (x, y), scaled by the longer side, so that squares do not overflow."""
-    sides = [op.abs(node.tensor(n, node.dtype)) for n in ("self", "other")]
-    longer, shorter = node.emit(op.maximum(*sides)), op.minimum(*sides)
-    is_plain = op.logical_and(
-        op.greater(longer, const(0.0, node.dtype)), op.isfinite(longer)
+    """sqrt(x^2 + y^2), scaled by the larger magnitude to avoid overflow."""
+    magnitudes = [op.abs(node.tensor(n, node.dtype)) for n in ("self", "other")]
+    larger, smaller = node.emit(op.maximum(*magnitudes)), op.minimum(*magnitudes)
+    is_regular = op.logical_and(
+        op.greater(larger, const(0.0, node.dtype)), op.isfinite(larger)
     )
-    ratio = op.divide(shorter, op.where(is_plain, longer, const(1.0, node.dtype)))
-    length = op.sqrt(op.add(op.square(ratio), const(1.0, node.dtype)))
-    return op.where(is_plain, op.multiply(longer, length), longer)
+    ratio = op.divide(smaller, op.where(is_regular, larger, const(1.0, node.dtype)))
+    scaled = op.sqrt(op.add(op.square(ratio), const(1.0, node.dtype)))
+    return op.where(is_regular, op.multiply(larger, scaled), larger)
 
 
 @torch_rule("aten.exp2.default")
@@ -103,26 +103,26 @@ def exp2(node: TorchNode) -> Expr:
 
 @torch_rule("aten.log2.default", "aten.log10.default")
 def log_of_base(node: TorchNode) -> Expr:
-    """Logarithms to the base 2 or 10."""
+    """Logarithm to base 2 or 10."""
     is_two = node.fx_node.target.__name__.startswith("log2")
-    factor = 1.4426950408889634 if is_two else 0.4342944819032518
+    scale = 1.4426950408889634 if is_two else 0.4342944819032518
     return op.multiply(
-        op.log(node.tensor("self", node.dtype)), const(factor, node.dtype)
+        op.log(node.tensor("self", node.dtype)), const(scale, node.dtype)
     )
 
 
 @torch_rule("aten.round.decimals")
 def round_decimals(node: TorchNode) -> Expr:
-    """The nearest number with some decimals."""
+    """x rounded to a number of decimals."""
     scale = const(10.0 ** node.attr("decimals"), node.dtype)
     return op.divide(op.round(op.multiply(node.tensor("self"), scale)), scale)
 
 
 @torch_rule("aten.isnan.default", "aten.isinf.default", "aten.isfinite.default")
 def classify(node: TorchNode) -> Expr:
-    """Which numbers are NaN, infinite or finite; integers are finite."""
+    """Elementwise test for NaN, infinity or finiteness; integers are finite."""
     name = node.fx_node.target.__name__.partition(".")[0]
-    return operator(name)(_as_float(node, "self"))
+    return relax_operator(name)(_as_float(node, "self"))
 
 
 def _as_float(node: TorchNode, name: str) -> Expr:
@@ -132,12 +132,12 @@ def _as_float(node: TorchNode, name: str) -> Expr:
 
 @torch_rule("aten.logical_not.default")
 def logical_not(node: TorchNode) -> Expr:
-    """Which numbers are 0."""
-    return op.logical_not(_truth(node, "self"))
+    """Elementwise test for 0."""
+    return op.logical_not(_as_bool(node, "self"))
 
 
-def _truth(node: TorchNode, name: str) -> Expr:
-    """Which elements are not 0."""
+def _as_bool(node: TorchNode, name: str) -> Expr:
+    """An argument as bool: whether each element is nonzero."""
     old = node.dtype_of(name)
     x = node.tensor(name)
     return x if old == "bool" else op.not_equal(x, const(0, old))
@@ -147,9 +147,9 @@ def _truth(node: TorchNode, name: str) -> Expr:
     "aten.logical_and.default", "aten.logical_or.default", "aten.logical_xor.default"
 )
 def logical(node: TorchNode) -> Expr:
-    """Truth of two tensors."""
+    """Elementwise and, or, exclusive or of nonzero elements."""
     name = node.fx_node.target.__name__.partition(".")[0]
-    return operator(name)(_truth(node, "self"), _truth(node, "other"))
+    return relax_operator(name)(_as_bool(node, "self"), _as_bool(node, "other"))
 
 
 _BINARY = {
@@ -172,13 +172,13 @@ def _overloads(name: str) -> list[str]:
 
 
 def _binary_rule(ours: str) -> Callable[[TorchNode], Expr]:
-    """The rule of a function of two arguments, computed in the type of the result."""
+    """Rule of a binary operator, computed in the type of the result."""
 
     def rule(node: TorchNode) -> Expr:
         x, y = (node.tensor(n, node.dtype) for n in ("self", "other"))
         if node.dtype == "bool" and ours == "multiply":
             return op.logical_and(x, y)
-        return operator(ours)(x, y)
+        return relax_operator(ours)(x, y)
 
     return rule
 
@@ -194,7 +194,7 @@ for _name, _ours in _BINARY.items():
     *("aten.__rshift__.Tensor", "aten.__rshift__.Scalar"),
 )
 def shift(node: TorchNode) -> Expr:
-    """Bits moved."""
+    """Bitwise shift to the left or to the right."""
     name = node.fx_node.target.__name__
     is_left = "left" in name or "lshift" in name
     x, y = (node.tensor(n, node.dtype) for n in ("self", "other"))
@@ -203,7 +203,7 @@ def shift(node: TorchNode) -> Expr:
 
 @torch_rule("aten.add.Tensor", "aten.add.Scalar")
 def add(node: TorchNode) -> Expr:
-    """x + alpha y."""
+    """x + alpha * y; logical or for bool."""
     if node.dtype == "bool":
         return op.logical_or(node.tensor("self"), node.tensor("other", "bool"))
     return op.add(node.tensor("self", node.dtype), _scaled(node, "other"))
@@ -211,13 +211,13 @@ def add(node: TorchNode) -> Expr:
 
 @torch_rule("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(node: TorchNode) -> Expr:
-    """x - alpha y."""
+    """x - alpha * y."""
     return op.subtract(node.tensor("self", node.dtype), _scaled(node, "other"))
 
 
 @torch_rule("aten.rsub.Tensor", "aten.rsub.Scalar")
 def rsub(node: TorchNode) -> Expr:
-    """y - alpha x."""
+    """y - alpha * x."""
     return op.subtract(node.tensor("other", node.dtype), _scaled(node, "self"))
 
 
@@ -231,13 +231,13 @@ def _scaled(node: TorchNode, name: str) -> Expr:
 
 @torch_rule("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def div(node: TorchNode) -> Expr:
-    """x / y in floats."""
+    """True division: x / y in floating point."""
     return op.divide(node.tensor("self", node.dtype), node.tensor("other", node.dtype))
 
 
 @torch_rule("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(node: TorchNode) -> Expr:
-    """x / y, rounded towards 0 or down."""
+    """x / y, truncated or floored."""
     mode = node.attr("rounding_mode")
     x, y = (node.tensor(n, node.dtype) for n in ("self", "other"))
     if "int" in node.dtype:
@@ -250,14 +250,14 @@ def div_mode(node: TorchNode) -> Expr:
 
 @torch_rule("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(node: TorchNode) -> Expr:
-    """x / y rounded down."""
+    """floor(x / y)."""
     x, y = (node.tensor(n, node.dtype) for n in ("self", "other"))
     if "int" in node.dtype:
         return op.floor_divide(x, y)
     return op.floor(op.divide(x, y))
 
 
-_SHORT_POWERS: dict[float, Callable[[Expr], Expr]] = {
+_CONSTANT_POWERS: dict[float, Callable[[Expr], Expr]] = {
     0.5: op.sqrt,
     -0.5: op.rsqrt,
     1: lambda x: x,
@@ -268,13 +268,13 @@ _SHORT_POWERS: dict[float, Callable[[Expr], Expr]] = {
 
 @torch_rule("aten.pow.Tensor_Scalar", "aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def power(node: TorchNode) -> Expr:
-    """x to the power of y."""
+    """x to the power of y, with cheaper operators for some constant exponents."""
     x, exponent = node.tensor("self", node.dtype), node.raw("exponent")
     if isinstance(exponent, (int, float)) and "float" in node.dtype:
         if exponent == 3:
             return op.multiply(op.square(x), x)
-        if exponent in _SHORT_POWERS:
-            return _SHORT_POWERS[exponent](x)
+        if exponent in _CONSTANT_POWERS:
+            return _CONSTANT_POWERS[exponent](x)
     return op.power(x, node.tensor("exponent", node.dtype))
 
 
@@ -289,11 +289,13 @@ _COMPARISONS = {
 
 
 def _comparison_rule(ours: str) -> Callable[[TorchNode], Expr]:
-    """The rule of a comparison, in the type that both arguments fit."""
+    """Rule of a comparison, in the promoted type of both arguments."""
 
     def rule(node: TorchNode) -> Expr:
         dtype = node.promoted("self", "other")
-        return operator(ours)(node.tensor("self", dtype), node.tensor("other", dtype))
+        return relax_operator(ours)(
+            node.tensor("self", dtype), node.tensor("other", dtype)
+        )
 
     return rule
 
@@ -307,7 +309,7 @@ for _name, _ours in _COMPARISONS.items():
     *("aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.Scalar"),
 )
 def where(node: TorchNode) -> Expr:
-    """x where a condition holds, else y."""
+    """Elementwise select: x where the condition holds, else y."""
     condition = node.tensor("condition", "bool")
     return op.where(
         condition, node.tensor("self", node.dtype), node.tensor("other", node.dtype)
@@ -316,7 +318,7 @@ def where(node: TorchNode) -> Expr:
 
 @torch_rule("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")
 def masked_fill(node: TorchNode) -> Expr:
-    """A number where a mask holds."""
+    """x with a scalar where the mask holds."""
     return op.where(
         node.tensor("mask"), node.tensor("value", node.dtype), node.tensor("self")
     )
@@ -324,7 +326,7 @@ def masked_fill(node: TorchNode) -> Expr:
 
 @torch_rule("aten.clamp.default", "aten.clamp.Tensor")
 def clamp(node: TorchNode) -> Expr:
-    """x, at least ``min`` and at most ``max``."""
+    """x clipped to [min, max]; either limit may be missing."""
     found = node.tensor("self", node.dtype)
     if node.has("min"):
         found = op.maximum(found, node.tensor("min", node.dtype))
@@ -335,25 +337,25 @@ def clamp(node: TorchNode) -> Expr:
 
 @torch_rule("aten.clamp_min.default", "aten.clamp_min.Tensor")
 def clamp_min(node: TorchNode) -> Expr:
-    """x, at least ``min``."""
+    """max(x, min)."""
     return op.maximum(node.tensor("self", node.dtype), node.tensor("min", node.dtype))
 
 
 @torch_rule("aten.clamp_max.default", "aten.clamp_max.Tensor")
 def clamp_max(node: TorchNode) -> Expr:
-    """x, at most ``max``."""
+    """min(x, max)."""
     return op.minimum(node.tensor("self", node.dtype), node.tensor("max", node.dtype))
 
 
 @torch_rule("aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout")
 def to_copy(node: TorchNode) -> Expr:
-    """Another element type; where it lies makes no difference."""
+    """Cast to another element type; device and memory format are ignored."""
     return node.tensor("self", node.dtype)
 
 
 @torch_rule("prims.convert_element_type.default")
 def convert_element_type(node: TorchNode) -> Expr:
-    """Another element type."""
+    """Cast to another element type."""
     return node.tensor("a", node.dtype)
 
 
@@ -367,7 +369,7 @@ def convert_element_type(node: TorchNode) -> Expr:
     *("aten.dropout.default", "aten.native_dropout.default"),
 )
 def same(node: TorchNode) -> Expr | list[Expr | None]:
-    """The tensor itself; of a dropout, if it drops nothing."""
+    """The tensor itself: copies, aliases, and dropout at inference."""
     name = node.fx_node.target.__name__
     if "dropout" not in name:
         return node.tensor("self")
@@ -378,10 +380,10 @@ def same(node: TorchNode) -> Expr | list[Expr | None]:
 
 @torch_rule("aten.addcmul.default", "aten.addcdiv.default")
 def add_combined(node: TorchNode) -> Expr:
-    """self + value * (first * second), or with a quotient."""
-    is_product = "addcmul" in node.fx_node.target.__name__
+    """self + value * tensor1 * tensor2, or self + value * tensor1 / tensor2."""
+    multiplies = "addcmul" in node.fx_node.target.__name__
     first, second = (node.tensor(n, node.dtype) for n in ("tensor1", "tensor2"))
-    combined = op.multiply(first, second) if is_product else op.divide(first, second)
+    combined = op.multiply(first, second) if multiplies else op.divide(first, second)
     if node.raw("value") != 1:
         combined = op.multiply(node.tensor("value", node.dtype), combined)
     return op.add(node.tensor("self", node.dtype), combined)
@@ -389,6 +391,6 @@ def add_combined(node: TorchNode) -> Expr:
 
 @torch_rule("aten.lerp.Scalar", "aten.lerp.Tensor")
 def lerp(node: TorchNode) -> Expr:
-    """A point between two."""
+    """Linear interpolation: start + weight * (end - start)."""
     start, weight = node.tensor("self"), node.tensor("weight", node.dtype)
     return op.add(start, op.multiply(weight, op.subtract(node.tensor("end"), start)))

@@ -1,4 +1,4 @@
-"""Rules for layers that torch has as one operator, for inference."""
+"""Rules for torch's fused inference operators: attention and transformer encoder layers."""
 
 import math
 
@@ -6,22 +6,22 @@ from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
 
 @torch_rule("aten._native_multi_head_attention.default")
 def multi_head_attention(node: TorchNode) -> list[Expr | None]:
-    """Attention of several heads with its projections, and the weights if asked for."""
+    """Multi-head attention with its projections, and the attention weights if requested."""
     width, names = node.attr("embed_dim"), ("query", "key", "value")
     weight, bias = (node.tensor(f"qkv_{n}") for n in ("weight", "bias"))
     parts: list[Expr] = []
-    for number, name in enumerate(names):
-        rows = ([0], [number * width], [(number + 1) * width])
+    for index, name in enumerate(names):
+        rows = ([0], [index * width], [(index + 1) * width])
         own = (op.strided_slice(w, *rows, assume_inbound=True) for w in (weight, bias))
         parts.append(_linear(node.tensor(name), *own))
-    found, weights = _attended(node, parts, node.attr("num_head"))
+    found, weights = _projected_attention(node, parts, node.attr("num_head"))
     if not node.attr("need_weights"):
         return [found, None]
     if node.attr("average_attn_weights"):
@@ -31,22 +31,22 @@ def multi_head_attention(node: TorchNode) -> list[Expr | None]:
 
 @torch_rule("aten._transformer_encoder_layer_fwd.default")
 def encoder_layer(node: TorchNode) -> Expr:
-    """Attention and two linear layers, each with a sum and a normalisation.
+    """Transformer encoder layer: self-attention and a feed-forward network, with residuals.
 
     Source: Vaswani et al., Attention Is All You Need, 2017; with ``norm_first``: Xiong et
     al., On Layer Normalization in the Transformer Architecture, 2020.
     """
-    x, is_first = node.tensor("src"), node.attr("norm_first")
-    inner = _normalized(node, x, 1) if is_first else x
+    x, is_pre_norm = node.tensor("src"), node.attr("norm_first")
+    inner = _normalized(node, x, 1) if is_pre_norm else x
     weight, bias = (node.tensor(f"qkv_{n}") for n in ("weight", "bias"))
     parts = node.parts(op.split(_linear(inner, weight, bias), 3, 2), 3)
-    found, _ = _attended(node, parts, node.attr("num_heads"))
+    found, _ = _projected_attention(node, parts, node.attr("num_heads"))
     x = node.emit(op.add(x, found))
-    if not is_first:
+    if not is_pre_norm:
         x = _normalized(node, x, 1)
-    inner = _normalized(node, x, 2) if is_first else x
+    inner = _normalized(node, x, 2) if is_pre_norm else x
     x = node.emit(op.add(x, _feed_forward(node, inner)))
-    return x if is_first else _normalized(node, x, 2)
+    return x if is_pre_norm else _normalized(node, x, 2)
 
 
 def _linear(x: Expr, weight: Expr, bias: Expr) -> Expr:
@@ -65,8 +65,10 @@ def _feed_forward(node: TorchNode, x: Expr) -> Expr:
     return _linear(activated, *layers[1])
 
 
-def _attended(node: TorchNode, parts: list[Expr], heads: int) -> tuple[Expr, Expr]:
-    """The projected attention to projected queries, keys and values, and its weights."""
+def _projected_attention(
+    node: TorchNode, parts: list[Expr], heads: int
+) -> tuple[Expr, Expr]:
+    """Attention of projected queries, keys and values, with output projection; its weights."""
     name = "query" if node.has("query") else "src"
     names = [name, "key", "value"] if name == "query" else [name] * 3
     width = node.attr("embed_dim") // heads
@@ -77,29 +79,29 @@ def _attended(node: TorchNode, parts: list[Expr], heads: int) -> tuple[Expr, Exp
     scores = node.emit(op.matmul(query, op.permute_dims(key, [0, 1, 3, 2])))
     weights = node.emit(op.nn.softmax(_masked(node, scores), -1))
     batch, length, whole = node.shape_of(name)
-    joined = op.permute_dims(op.matmul(weights, value), [0, 2, 1, 3])
-    flat = op.reshape(joined, (batch, length, whole))
+    swapped = op.permute_dims(op.matmul(weights, value), [0, 2, 1, 3])
+    flat = op.reshape(swapped, (batch, length, whole))
     found = _linear(flat, node.tensor("proj_weight"), node.tensor("proj_bias"))
     return found, weights
 
 
 def _heads(node: TorchNode, x: Expr, name: str, heads: int) -> Expr:
-    """[b, s, heads d] as [b, heads, s, d]."""
+    """Split heads: [b, s, heads d] to [b, heads, s, d]."""
     batch, length, whole = node.shape_of(name)
     assert isinstance(whole, int)
-    apart = op.reshape(x, (batch, length, heads, whole // heads))
-    return op.permute_dims(apart, [0, 2, 1, 3])
+    features = op.reshape(x, (batch, length, heads, whole // heads))
+    return op.permute_dims(features, [0, 2, 1, 3])
 
 
-_OF_KEYS = 1  # the mask is [b, t]; else it broadcasts
+_KEY_PADDING = 1  # mask_type of a mask [b, t]; others broadcast
 
 
 def _masked(node: TorchNode, scores: Expr) -> Expr:
-    """The scores, -inf where the mask holds."""
+    """Scores with the mask applied: -inf where a bool mask holds, else added."""
     if not node.has("mask"):
         return scores
     shape, mask = list(node.shape_of("mask")), node.tensor("mask")
-    if node.attr("mask_type") == _OF_KEYS:
+    if node.attr("mask_type") == _KEY_PADDING:
         sizes: list[Size] = [shape[0], 1, 1, shape[1]]
         mask = op.reshape(mask, sizes)
     if node.dtype_of("mask") != "bool":

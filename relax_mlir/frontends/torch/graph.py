@@ -1,4 +1,4 @@
-"""From a graph of torch to a function of Relax."""
+"""Conversion of a torch.fx graph to a Relax function."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import Rule, rules
 from relax_mlir.frontends.torch.sizes import Sizes
 from relax_mlir.frontends.torch.tensors import constant_of, dtype_name
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, Var
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
 
 __all__ = ["Custom", "GraphImporter", "operator_name"]
 
 Custom = Callable[[Any, "GraphImporter"], Any]
-"""A rule of the user's: the node and the import, whose ``env`` and ``block_builder`` it
-reads; what it returns is the node's value."""
+"""A user-defined rule: maps a node and the importer, with its ``env`` and
+``block_builder``, to the node's value."""
 
-_SHOWN = 3  # nodes of an operator without a rule
+_SHOWN = 3  # nodes listed per operator without a rule
 
 
-def operator_name(target: Any) -> str:  # Any: whatever a node calls
-    """The operator that a node calls: ``aten.add.Tensor``."""
+def operator_name(target: Any) -> str:  # Any: the target of a call
+    """The qualified name of a call's operator, such as ``aten.add.Tensor``."""
     if isinstance(target, torch._ops.OpOverload):
         return f"{target.namespace}.{target.__name__}"
     return getattr(target, "__name__", str(target))
 
 
 class GraphImporter:
-    """The import of one graph.
+    """Importer of one graph.
 
     Args:
-        block_builder: of the module.
-        custom: rules of the user's, by the operator's name with or without namespace.
+        block_builder: the builder of the module.
+        custom: user-defined rules by operator name, with or without namespace.
 
     Attributes:
-        env: the values of nodes.
-        sizes: the symbols of the graph.
+        env: values by node.
+        sizes: symbolic sizes of the graph.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class GraphImporter:
         self.sizes = Sizes()
 
     def retrieve_args(self, node: Any) -> Any:
-        """The arguments of a node with the values of nodes in their places."""
+        """Arguments with nodes replaced by their values, recursively."""
         if isinstance(node, fx.Node) and node in self.env:
             return self.env[node]
         if isinstance(node, (list, tuple)):
@@ -62,9 +62,9 @@ class GraphImporter:
         return node
 
     def parameter(self, node: Any, name: str) -> Var:
-        """A parameter of the function for an input of the graph.
+        """A function parameter for an input of the graph.
 
-        A symbolic size becomes an array [0, size]: its dimension tells it.
+        A symbolic size becomes an array of shape [0, size].
         """
         try:
             return self._parameter(node, name)
@@ -74,21 +74,23 @@ class GraphImporter:
     def _parameter(self, node: Any, name: str) -> Var:
         found = node.meta["val"]
         if isinstance(found, torch.SymInt):
-            shape = (0, self.sizes.term(found))
+            shape = (0, self.sizes.convert(found))
             return Var(name, TensorStructInfo(shape, "float32"))
         if not isinstance(found, torch.Tensor):
             raise NotImplementedError(
                 f"expected a tensor, got `{type(found).__name__}`"
             )
-        info = TensorStructInfo(self.sizes.terms(found.shape), dtype_name(found.dtype))
+        info = TensorStructInfo(
+            self.sizes.convert_shape(found.shape), dtype_name(found.dtype)
+        )
         self.env[node] = Var(name, info)
         return self.env[node]
 
     def bind_constant(self, node: Any, tensor: Any) -> None:
-        """Let a tensor of torch be the value of a node.
+        """Bind a node to a constant tensor.
 
         Raises:
-            UnsupportedError: its element type is none of ours.
+            UnsupportedError: its element type is not supported.
         """
         try:
             self.env[node] = constant_of(tensor)
@@ -96,10 +98,10 @@ class GraphImporter:
             raise UnsupportedError(f"weight `{node.name}`: {error}") from error
 
     def check_covered(self, graph: Any) -> None:
-        """Check that there is a rule for every operator.
+        """Check that every operator has a rule.
 
         Raises:
-            UnsupportedError: there is none for some; all of them are named.
+            UnsupportedError: some have none; the message lists all of them.
         """
         missing: dict[str, list[str]] = {}
         for node in graph.nodes:
@@ -125,17 +127,17 @@ class GraphImporter:
         return self.custom.get(name) or self.custom.get(short)
 
     def run(self, graph: Any, owner: Any) -> Any:
-        """Emit all calls of a graph whose inputs have values.
+        """Emit all calls of a graph; its inputs are bound already.
 
         Args:
             graph: the graph.
-            owner: the module that it belongs to, with what its nodes name.
+            owner: the module that has the graph's attributes.
 
         Returns:
-            What the graph returns: the nodes.
+            The nodes that the graph returns.
 
         Raises:
-            ModelError: a call does not fit.
+            ModelError: a call is invalid.
         """
         returned: Sequence[Any] = ()
         for node in graph.nodes:
@@ -152,7 +154,7 @@ class GraphImporter:
         for part in node.target.split("."):
             value = getattr(value, part)
         if not isinstance(value, torch.Tensor):
-            return  # a graph that a call takes; the call has no rule
+            return  # a subgraph operand; its call has no rule
         node.meta.setdefault("val", value)
         self.bind_constant(node, value)
 
@@ -166,19 +168,19 @@ class GraphImporter:
             rule = rules()[operator_name(node.target)]
             return self._emitted(rule, node)
         except NotImplementedError as error:
-            raise UnsupportedError(f"{_place(node)}: {error}") from error
+            raise UnsupportedError(f"{_location(node)}: {error}") from error
         except (RelaxError, ValueError, TypeError) as error:
-            raise ModelError(f"{_place(node)}: {error}") from error
+            raise ModelError(f"{_location(node)}: {error}") from error
 
     def _emitted(self, rule: Rule, node: Any) -> Any:
-        made = rule(TorchNode(node, self))
-        if isinstance(made, Expr):
-            return self.block_builder.emit(made)
-        return [None if m is None else self.block_builder.emit(m) for m in made]
+        result = rule(TorchNode(node, self))
+        if isinstance(result, Expr):
+            return self.block_builder.emit(result)
+        return [None if r is None else self.block_builder.emit(r) for r in result]
 
 
 def _is_size(node: Any) -> bool:
-    """Whether a node computes a size or another number, of which the sizes tell all."""
+    """Whether a node computes a number from sizes, or asserts one; it needs no code."""
     found = node.meta.get("val")
     if isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool, int, bool)):
         return True
@@ -212,8 +214,8 @@ def _uncovered(name: str, nodes: Sequence[str]) -> str:
     return f"`{name}`: {many}, {shown}{more}{f' ({hint}?)' if hint else ''}"
 
 
-def _place(node: Any) -> str:
-    """Where a node comes from: its name, its operator, its line in the model's source."""
+def _location(node: Any) -> str:
+    """The location of a node for errors: name, operator and line of the model's source."""
     lines = (node.meta.get("stack_trace") or "").strip().splitlines()
     frames = [line.strip() for line in lines if line.strip().startswith("File ")]
     source = f" at {frames[-1]}" if frames else ""

@@ -1,4 +1,4 @@
-"""From programs that torch exported to modules."""
+"""Importer of exported torch programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.torch.graph import Custom, GraphImporter
 from relax_mlir.frontends.torch.rules import rules
 from relax_mlir.frontends.torch.tensors import array_of
-from relax_mlir.module import IRModule
-from relax_mlir.objects.attributes import ArrayName
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import set_constraints
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, Tuple, Var
-from relax_mlir.relax.block_builder import BlockBuilder
-from relax_mlir.size_constraints import set_constraints
+from relax_mlir.objects.mlir_attributes import ArrayName
 
 __all__ = ["decompositions", "from_exported", "from_graph"]
 
@@ -28,27 +28,25 @@ def from_exported(
     custom_convert_map: Mapping[str, Custom] | None = None,
     run_decompositions: bool = True,
 ) -> IRModule:
-    """Make a relax module of what ``torch.export.export`` gave.
+    """Import a ``torch.export.ExportedProgram`` as a Relax module.
 
-    Its function ``main`` takes the tensors that the program takes, in the order that
-    torch flattens arguments to, and returns the tensors that it returns. What the program
-    changes, buffers and arguments, is returned in front of them. Sizes that were exported
-    as dynamic stay open; a number n that was is an array of shape [0, n].
+    Its function ``main`` takes and returns the tensors of the program, in torch's
+    flattened order. Mutated buffers and arguments are returned before the results.
+    Dynamic sizes stay symbolic; a dynamic number n is passed as an array of shape [0, n].
 
     Args:
         program: the program.
-        keep_params_as_input: parameters and buffers become parameters of ``main``, behind
-            the inputs; ``relax.frontend.detach_params`` gives their arrays. Else they are
-            constants: views of torch's memory.
-        unwrap_unit_return_tuple: a program that returns one tensor gives that, not a
-            tuple of it.
-        custom_convert_map: rules of your own, by operator (``my_op.default``, or with its
-            namespace): functions of a node of torch.fx and the import.
-        run_decompositions: split operators without a rule into those of core ATen.
+        keep_params_as_input: parameters and buffers become parameters of ``main``, after
+            the inputs; ``relax.frontend.detach_params`` returns their arrays. Otherwise
+            they are constants: views of torch's memory.
+        unwrap_unit_return_tuple: return the tensor itself, not a tuple, if there is one.
+        custom_convert_map: user-defined rules by operator (``my_op.default``, or with its
+            namespace): functions of a torch.fx node and the importer.
+        run_decompositions: decompose operators without a rule into core ATen.
 
     Raises:
-        UnsupportedError: operators have no rule; all of them are named.
-        ModelError: a call does not fit its operator.
+        UnsupportedError: operators have no rule; the message lists all of them.
+        ModelError: a call is invalid.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise ModelError(
@@ -63,7 +61,7 @@ def from_exported(
 
 
 def decompositions(custom: Mapping[str, Custom] | None = None) -> Any:
-    """Torch's table of decompositions without the operators that have a rule."""
+    """Torch's default decompositions, without operators that have a rule."""
     table = torch.export.default_decompositions()
     for name in [*rules(), *(custom or ())]:
         overload = _overload(name)
@@ -73,7 +71,7 @@ def decompositions(custom: Mapping[str, Custom] | None = None) -> Any:
 
 
 def _overload(name: str) -> Any:
-    """The operator of a name, or None if this torch has none."""
+    """The operator overload of a name, or None if the installed torch has none."""
     parts = name.split(".")
     found: Any = torch.ops
     for part in parts if len(parts) == 3 else ["aten", *parts]:
@@ -82,7 +80,7 @@ def _overload(name: str) -> Any:
 
 
 class _Program:
-    """An exported program on its way to a module."""
+    """The import of one exported program."""
 
     def __init__(
         self, program: Any, keep_params: bool, custom: Mapping[str, Custom] | None
@@ -95,7 +93,7 @@ class _Program:
         self.weights: dict[str, Any] = {}
 
     def module(self, unwrap: bool) -> IRModule:
-        """The module."""
+        """Build the module."""
         graph, builder = self.graph, self.graph.block_builder
         nodes = self.program.graph
         graph.check_covered(nodes)
@@ -118,7 +116,7 @@ class _Program:
         return {"num_input": len(self.inputs), "params": params}
 
     def _bind_inputs(self, nodes: Any) -> list[Var]:
-        """Give the inputs of the graph their values; returns the parameters."""
+        """Bind the inputs of the graph; returns the function's parameters."""
         placeholders = {n.name: n for n in nodes.nodes if n.op == "placeholder"}
         for spec in self.program.graph_signature.input_specs:
             node = placeholders.get(getattr(spec.arg, "name", ""))
@@ -138,7 +136,7 @@ class _Program:
     def _bind_weight(self, node: Any, spec: Any) -> None:
         value = self._weight(spec)
         if not isinstance(value, torch.Tensor):
-            return  # an object that a call takes; the call has no rule
+            return  # an opaque operand; its call has no rule
         if self.keep_params:
             self.params.append(self.graph.parameter(node, node.name))
             self.weights[f"main.{node.name}"] = array_of(value)
@@ -170,25 +168,25 @@ def from_graph(
     frozen: Mapping[int, Any] | None = None,
     custom: Mapping[str, Custom] | None = None,
 ) -> tuple[IRModule, Sequence[Any]]:
-    """Make a relax module of a graph of ATen operators without state.
+    """Import a stateless graph of ATen operators as a Relax module.
 
     Args:
         module: the graph.
-        frozen: tensors that take the place of inputs, by their number.
-        custom: rules of the user's.
+        frozen: constant tensors in place of inputs, by index.
+        custom: user-defined rules.
 
     Returns:
-        The module, whose ``main`` returns a tuple of tensors, and what the graph returns:
+        The module, whose ``main`` returns a tuple of tensors, and the graph's results:
         nodes, numbers and None.
     """
     graph = GraphImporter(BlockBuilder(), custom)
     builder = graph.block_builder
     graph.check_covered(module.graph)
     taken: list[Var] = []
-    places = [n for n in module.graph.nodes if n.op == "placeholder"]
-    for number, node in enumerate(places):
-        if frozen and number in frozen:
-            graph.bind_constant(node, frozen[number])
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
+    for index, node in enumerate(placeholders):
+        if frozen and index in frozen:
+            graph.bind_constant(node, frozen[index])
         else:
             taken.append(graph.parameter(node, node.name))
     with builder.function("main", taken):

@@ -1,4 +1,4 @@
-"""Rules for operators that move elements, or look at them in another shape."""
+"""Rules for data movement: views, transposes, slices, concatenation and padding."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,9 @@ from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.objects.expr import Expr
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
-__all__ = ["sliced"]
+__all__ = ["slice_axis"]
 
 
 @torch_rule(
@@ -18,20 +18,20 @@ __all__ = ["sliced"]
     *("aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"),
 )
 def reshape(node: TorchNode) -> Expr:
-    """The same elements in another shape."""
+    """Reshape, for all operators that only change the shape."""
     return op.reshape(node.tensor("self"), node.shape)
 
 
 @torch_rule("aten.permute.default", "aten.permute_copy.default")
 def permute(node: TorchNode) -> Expr:
-    """The axes in another order."""
+    """Permutation of axes."""
     rank = node.rank_of("self")
     return op.permute_dims(node.tensor("self"), [a % rank for a in node.attr("dims")])
 
 
 @torch_rule("aten.transpose.int")
 def transpose(node: TorchNode) -> Expr:
-    """Two axes exchanged."""
+    """Exchange of two axes."""
     rank = node.rank_of("self")
     order, (a, b) = list(range(rank)), (node.axis(n, rank) for n in ("dim0", "dim1"))
     if not rank:
@@ -41,32 +41,32 @@ def transpose(node: TorchNode) -> Expr:
 
 
 @torch_rule("aten.t.default", "aten.numpy_T.default")
-def turned(node: TorchNode) -> Expr:
-    """All axes in the opposite order."""
+def reverse_axes(node: TorchNode) -> Expr:
+    """Transpose: reverses the order of all axes."""
     rank = node.rank_of("self")
     return op.permute_dims(node.tensor("self"), list(reversed(range(rank))))
 
 
 @torch_rule("aten.movedim.int", "aten.movedim.intlist")
 def movedim(node: TorchNode) -> Expr:
-    """Some axes at other places."""
+    """Moves axes to other positions."""
     rank = node.rank_of("self")
     source, target = (node.axes(n, rank) for n in ("source", "destination"))
     rest = iter(a for a in range(rank) if a not in source)
-    placed = dict(zip(target, source, strict=True))
-    order = [placed[i] if i in placed else next(rest) for i in range(rank)]
+    moved = dict(zip(target, source, strict=True))
+    order = [moved[i] if i in moved else next(rest) for i in range(rank)]
     return op.permute_dims(node.tensor("self"), order)
 
 
 @torch_rule("aten.expand.default", "aten.expand_copy.default", "aten.expand_as.default")
 def expand(node: TorchNode) -> Expr:
-    """Axes of size 1 repeated, and new ones in front."""
+    """Broadcast to a shape."""
     return op.broadcast_to(node.tensor("self"), node.shape)
 
 
 @torch_rule("aten.cat.default", "aten.concat.default")
 def cat(node: TorchNode) -> Expr:
-    """Tensors behind each other along an axis; empty vectors are left out."""
+    """Concatenation along an axis; torch permits and skips empty vectors."""
     given = node.raw("tensors")
     rank = len(node.shape)
     kept = [v for v in given if len(v.meta["val"].shape) == rank]
@@ -76,53 +76,53 @@ def cat(node: TorchNode) -> Expr:
 
 @torch_rule("aten.stack.default")
 def stack(node: TorchNode) -> Expr:
-    """Tensors beside each other along a new axis."""
+    """Stack along a new axis."""
     axis = node.axis("dim", len(node.shape))
     return op.stack(node.tensors("tensors", node.dtype), axis)
 
 
 @torch_rule("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def slice_(node: TorchNode) -> Expr:
-    """Every ``step``-th slice of an axis, from one place up to another."""
+    """Strided slice along an axis."""
     axis = node.axis("dim", node.rank_of("self"))
     size, step = node.shape_of("self")[axis], node.attr("step")
-    begin, count = _place(node.attr("start") or 0, size), node.shape[axis]
+    begin, count = _clamped_index(node.attr("start") or 0, size), node.shape[axis]
     if isinstance(begin, int) and begin == 0 and count is size:
         return node.tensor("self")
-    return sliced(
+    return slice_axis(
         node.tensor("self"), axis, begin, begin + (count - 1) * step + 1, step
     )
 
 
-def sliced(x: Expr, axis: int, begin: Size, end: Size, step: int = 1) -> Expr:
-    """A part of an axis that lies inside of it."""
+def slice_axis(x: Expr, axis: int, begin: Size, end: Size, step: int = 1) -> Expr:
+    """Slice along one axis; its bounds are known to be in range."""
     return op.strided_slice(x, [axis], [begin], [end], [step], assume_inbound=True)
 
 
-def _place(place: Size, size: Size) -> Size:
-    """A place along an axis, counted from the front."""
-    if isinstance(place, int) and place < 0:
-        place = size + place
-        return max(place, 0) if isinstance(place, int) else place
-    if isinstance(place, int) and isinstance(size, int):
-        return min(place, size)
-    return place
+def _clamped_index(index: Size, size: Size) -> Size:
+    """A slice bound as a nonnegative index, clamped to the axis."""
+    if isinstance(index, int) and index < 0:
+        index = size + index
+        return max(index, 0) if isinstance(index, int) else index
+    if isinstance(index, int) and isinstance(size, int):
+        return min(index, size)
+    return index
 
 
 @torch_rule("aten.select.int", "aten.select_copy.int")
 def select(node: TorchNode) -> Expr:
-    """One slice of an axis, which is left out."""
+    """One index of an axis, which is removed."""
     axis = node.axis("dim", node.rank_of("self"))
-    begin = _place(node.attr("index"), node.shape_of("self")[axis])
-    return op.squeeze(sliced(node.tensor("self"), axis, begin, begin + 1), axis)
+    begin = _clamped_index(node.attr("index"), node.shape_of("self")[axis])
+    return op.squeeze(slice_axis(node.tensor("self"), axis, begin, begin + 1), axis)
 
 
 @torch_rule("aten.narrow.default")
 def narrow(node: TorchNode) -> Expr:
-    """Some slices of an axis."""
+    """Slice along an axis by start and length."""
     axis = node.axis("dim", node.rank_of("self"))
-    begin = _place(node.attr("start"), node.shape_of("self")[axis])
-    return sliced(node.tensor("self"), axis, begin, begin + node.attr("length"))
+    begin = _clamped_index(node.attr("start"), node.shape_of("self")[axis])
+    return slice_axis(node.tensor("self"), axis, begin, begin + node.attr("length"))
 
 
 @torch_rule(
@@ -131,10 +131,10 @@ def narrow(node: TorchNode) -> Expr:
     "aten.tensor_split.sections",
 )
 def split(node: TorchNode) -> list[Expr]:
-    """Parts of an axis, as large as torch found them to be."""
+    """Split along an axis into the sizes that torch inferred."""
     axis = node.axis("dim", node.rank_of("self"))
     name = "input" if node.has("input") else "self"
-    sizes = [node.graph.sizes.term(r.shape[axis]) for r in node.results]
+    sizes = [node.graph.sizes.convert(r.shape[axis]) for r in node.results]
     return _parts(node.tensor(name), axis, sizes)
 
 
@@ -142,23 +142,23 @@ def _parts(x: Expr, axis: int, sizes: Sequence[Size]) -> list[Expr]:
     parts: list[Expr] = []
     begin: Size = 0
     for size in sizes:
-        parts.append(sliced(x, axis, begin, begin + size))
+        parts.append(slice_axis(x, axis, begin, begin + size))
         begin = begin + size
     return parts
 
 
 @torch_rule("aten.unbind.int", "aten.unbind_copy.int")
 def unbind(node: TorchNode) -> list[Expr]:
-    """All slices of an axis."""
+    """All slices along an axis, which is removed."""
     axis = node.axis("dim", node.rank_of("self"))
     x = node.tensor("self")
-    slices = (sliced(x, axis, i, i + 1) for i in range(len(node.results)))
+    slices = (slice_axis(x, axis, i, i + 1) for i in range(len(node.results)))
     return [op.squeeze(s, axis) for s in slices]
 
 
 @torch_rule("aten.flip.default")
 def flip(node: TorchNode) -> Expr:
-    """The elements of some axes in the opposite order."""
+    """Reversal of elements along axes."""
     found = node.tensor("self")
     for axis in node.attr("dims"):
         found = op.flip(found, axis)
@@ -167,7 +167,7 @@ def flip(node: TorchNode) -> Expr:
 
 @torch_rule("aten.roll.default")
 def roll(node: TorchNode) -> Expr:
-    """The elements of some axes moved on, and around."""
+    """Cyclic shift along axes."""
     found, shape = node.tensor("self"), node.shape
     axes = node.attr("dims")
     if not axes:
@@ -176,21 +176,21 @@ def roll(node: TorchNode) -> Expr:
         size = shape[axis]
         if not isinstance(size, int) and not isinstance(shift, int):
             raise NotImplementedError(f"`roll` by `{shift}`: expected a known number")
-        cut = (-shift) % size if isinstance(size, int) else _cut(shift, size)
+        cut = (-shift) % size if isinstance(size, int) else _split_point(shift, size)
         axis %= len(shape)
-        head, tail = sliced(found, axis, 0, cut), sliced(found, axis, cut, size)
+        head, tail = slice_axis(found, axis, 0, cut), slice_axis(found, axis, cut, size)
         found = node.emit(op.concat([tail, head], axis))
     return found
 
 
-def _cut(shift: int, size: Size) -> Size:
-    """Where an axis of open size is cut; it is at least as long as the shift."""
+def _split_point(shift: int, size: Size) -> Size:
+    """The split point of a cyclic shift of a symbolic size, which is at least the shift."""
     return -shift if shift < 0 else size - shift
 
 
 @torch_rule("aten.repeat.default", "aten.tile.default")
 def repeat(node: TorchNode) -> Expr:
-    """Copies laid side by side."""
+    """Tiling: repeats the whole tensor along its axes."""
     found, repeats = (
         node.tensor("self"),
         node.attr("repeats" if node.has("repeats") else "dims"),
@@ -200,20 +200,21 @@ def repeat(node: TorchNode) -> Expr:
     old = node.shape_of("self")
     repeats = [1] * (len(old) - len(repeats)) + list(repeats)
     old = (1,) * (len(repeats) - len(old)) + tuple(old)
-    apart = [s for size in old for s in (1, size)]
+    unsqueezed = [s for size in old for s in (1, size)]
     wide = [s for pair in zip(repeats, old, strict=True) for s in pair]
-    return op.reshape(op.broadcast_to(op.reshape(found, apart), wide), node.shape)
+    repeated = op.broadcast_to(op.reshape(found, unsqueezed), wide)
+    return op.reshape(repeated, node.shape)
 
 
 @torch_rule("aten.repeat_interleave.self_int")
 def repeat_interleave(node: TorchNode) -> Expr:
-    """Every element several times in a row."""
+    """Repeats each element consecutively."""
     return op.repeat(node.tensor("self"), node.attr("repeats"), node.attr("dim"))
 
 
 @torch_rule("aten.constant_pad_nd.default")
 def constant_pad(node: TorchNode) -> Expr:
-    """A number around a tensor."""
+    """Padding with a constant."""
     value = float(node.attr("value"))
     return op.nn.pad(node.tensor("self"), _widths(node, "pad"), pad_value=value)
 
@@ -223,13 +224,13 @@ _PADS = {"reflection": "reflect", "replication": "replicate"}
 
 @torch_rule(*(f"aten.{kind}_pad{n}d.default" for kind in _PADS for n in (1, 2, 3)))
 def pad(node: TorchNode) -> Expr:
-    """Elements of the tensor around it."""
+    """Padding by reflection or replication."""
     mode = _PADS[node.fx_node.target.__name__.partition("_")[0]]
     return op.nn.pad(node.tensor("self"), _widths(node, "padding"), pad_mode=mode)
 
 
 def _widths(node: TorchNode, name: str) -> list[Size]:
-    """What is added before and after every axis; torch begins at the last."""
+    """Pad widths (before, after) per axis; torch lists the last axis first."""
     given = node.attr(name)
     pairs = [given[i : i + 2] for i in range(0, len(given), 2)]
     missing = node.rank_of("self") - len(pairs)
@@ -239,63 +240,63 @@ def _widths(node: TorchNode, name: str) -> list[Size]:
 
 @torch_rule("aten.pixel_shuffle.default")
 def pixel_shuffle(node: TorchNode) -> Expr:
-    """Channels as pixels of a larger picture."""
+    """Pixel shuffle: rearranges channels into spatial blocks."""
     return op.nn.pixel_shuffle(node.tensor("self"), node.attr("upscale_factor"))
 
 
 @torch_rule("aten.tril.default", "aten.triu.default")
 def triangle(node: TorchNode) -> Expr:
-    """The lower or upper triangle of every matrix."""
+    """Lower or upper triangle of each matrix."""
     build = op.tril if "tril" in node.fx_node.target.__name__ else op.triu
     return build(node.tensor("self"), node.attr("diagonal"))
 
 
 @torch_rule("aten.as_strided.default", "aten.as_strided_copy.default")
 def as_strided(node: TorchNode) -> Expr:
-    """Elements at distances in memory: only where they are all of them, in order."""
+    """View by strides; supported only if it is the tensor's own layout."""
     meta = node.meta("self")
     same = tuple(node.attr("stride")) == tuple(meta.stride()) and not node.attr(
         "storage_offset"
     )
     if not same or tuple(node.shape) != tuple(node.shape_of("self")):
         raise NotImplementedError(
-            "`as_strided`: expected a tensor as it lies in memory, got other distances"
+            "`as_strided`: expected the tensor's own layout, got other strides"
         )
     return node.tensor("self")
 
 
 @torch_rule("aten.diagonal.default", "aten.diagonal_copy.default")
 def diagonal(node: TorchNode) -> Expr:
-    """The elements at which two places are equal, but for an offset."""
+    """Diagonal of two axes, with an offset."""
     rank = node.rank_of("self")
     first, second = (node.axis(n, rank) for n in ("dim1", "dim2"))
     offset, length = node.attr("offset"), node.shape[-1]
     rest = [a for a in range(rank) if a not in (first, second)]
     moved = node.emit(op.permute_dims(node.tensor("self"), [first, second, *rest]))
-    places = [
+    indices = [
         op.arange(max(-offset, 0), max(-offset, 0) + length, 1, "int64"),
         op.arange(max(offset, 0), max(offset, 0) + length, 1, "int64"),
     ]
-    found = op.index_tensor(moved, node.packed([node.emit(p) for p in places]))
+    found = op.index_tensor(moved, node.packed([node.emit(i) for i in indices]))
     return op.permute_dims(found, [*range(1, rank - 1), 0]) if rest else found
 
 
 @torch_rule("aten.unfold.default", "aten.unfold_copy.default")
 def unfold(node: TorchNode) -> Expr:
-    """Windows along an axis, whose elements stand along a new last axis."""
+    """Sliding windows along an axis, with their elements along a new last axis."""
     rank = node.rank_of("self")
     axis, size = node.axis("dimension", rank), node.attr("size")
     count, step = node.shape[axis], node.attr("step")
     begins = op.arange(0, (count - 1) * step + 1, step, "int64")
-    places = op.add(op.reshape(begins, (count, 1)), op.arange(0, size, 1, "int64"))
-    found = op.take(node.tensor("self"), places, axis)
+    indices = op.add(op.reshape(begins, (count, 1)), op.arange(0, size, 1, "int64"))
+    found = op.take(node.tensor("self"), indices, axis)
     order = [*range(axis + 1), *range(axis + 2, rank + 1), axis + 1]
     return op.permute_dims(found, order)
 
 
 @torch_rule("aten.meshgrid.indexing", "aten.meshgrid.default")
 def meshgrid(node: TorchNode) -> list[Expr]:
-    """The coordinates of the points of a grid."""
+    """Coordinate grids of several vectors."""
     vectors = node.tensors("tensors")
     order = node.attr("indexing") or "ij"
     return node.parts(op.meshgrid(node.packed(vectors), order), len(vectors))

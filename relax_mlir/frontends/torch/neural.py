@@ -1,4 +1,4 @@
-"""Rules for convolutions and normalisations."""
+"""Rules for convolutions and normalization layers."""
 
 import torch
 
@@ -6,7 +6,7 @@ from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
@@ -20,30 +20,30 @@ _TRANSPOSED = {
 
 @torch_rule("aten.convolution.default")
 def convolution(node: TorchNode) -> Expr:
-    """Convolution, or what undoes its change of sizes."""
+    """Convolution or transposed convolution, with an optional bias."""
     rank = node.rank_of("weight") - 2
     attrs = {
-        "strides": spatial(node, "stride", rank),
-        "padding": spatial(node, "padding", rank) * 2,
-        "dilation": spatial(node, "dilation", rank),
+        "strides": spatial_ints(node, "stride", rank),
+        "padding": spatial_ints(node, "padding", rank) * 2,
+        "dilation": spatial_ints(node, "dilation", rank),
         "groups": node.attr("groups"),
     }
-    is_single = node.rank_of("input") == rank + 1
+    is_unbatched = node.rank_of("input") == rank + 1
     x, build = node.tensor("input"), _CONVOLUTIONS[rank]
-    if is_single:
+    if is_unbatched:
         x = op.expand_dims(x, 0)
     if node.attr("transposed"):
         build = _TRANSPOSED[rank]
-        attrs["output_padding"] = spatial(node, "output_padding", rank)
+        attrs["output_padding"] = spatial_ints(node, "output_padding", rank)
     found = build(x, node.tensor("weight"), **attrs)
     if node.has("bias"):
         size = node.shape_of("bias")[0]
         found = op.add(found, op.reshape(node.tensor("bias"), (1, size, *[1] * rank)))
-    return op.squeeze(found, 0) if is_single else found
+    return op.squeeze(found, 0) if is_unbatched else found
 
 
-def spatial(node: TorchNode, name: str, rank: int, missing: int = 0) -> list[int]:
-    """An argument with a number for every spatial axis; one number stands for all."""
+def spatial_ints(node: TorchNode, name: str, rank: int, missing: int = 0) -> list[int]:
+    """An argument with one number per spatial axis; a single number applies to all."""
     given = node.attr(name)
     if isinstance(given, int):
         given = [given]
@@ -53,7 +53,7 @@ def spatial(node: TorchNode, name: str, rank: int, missing: int = 0) -> list[int
 
 
 def _scale(node: TorchNode, name: str, shape: tuple[Size, ...], value: float) -> Expr:
-    """A weight or bias; where it is left out, one that changes nothing."""
+    """An affine parameter; by default a tensor filled with ``value``."""
     if node.has(name):
         return node.tensor(name)
     return op.full(shape, const(value, node.dtype), node.dtype)
@@ -65,11 +65,11 @@ def _scale(node: TorchNode, name: str, shape: tuple[Size, ...], value: float) ->
     "aten.batch_norm.default",
 )
 def batch_norm(node: TorchNode) -> Expr | list[Expr | None]:
-    """Each channel scaled by its own mean and variance, which are parameters."""
+    """Batch normalization by running statistics, or by those of the batch if absent."""
     name = node.fx_node.target.__name__
     if node.attr("training") and node.has("running_mean"):
         raise NotImplementedError(
-            "batch normalisation in training: expected a model in `eval()`"
+            "batch normalization in training: expected a model in `eval()`"
         )
     shape, rank = node.shape, len(node.shape)
     channels = (shape[1],)
@@ -90,7 +90,7 @@ def batch_norm(node: TorchNode) -> Expr | list[Expr | None]:
 
 @torch_rule("aten.native_layer_norm.default", "aten.layer_norm.default")
 def layer_norm(node: TorchNode) -> Expr | list[Expr | None]:
-    """The last axes normalised."""
+    """Layer normalization over the last axes."""
     count = len(node.attr("normalized_shape"))
     shape = node.shape[len(node.shape) - count :]
     gamma, beta = _scale(node, "weight", shape, 1), _scale(node, "bias", shape, 0)
@@ -109,7 +109,7 @@ def layer_norm(node: TorchNode) -> Expr | list[Expr | None]:
 
 
 def _statistics(node: TorchNode, axes: list[int]) -> list[Expr | None]:
-    """The mean and 1 / sqrt(variance + eps), where somebody reads them."""
+    """The mean and 1 / sqrt(variance + eps), if used."""
     read = {user.args[1] for user in node.fx_node.users}
     x = node.tensor("input")
     mean = op.mean(x, axes, True) if 1 in read else None
@@ -121,7 +121,7 @@ def _statistics(node: TorchNode, axes: list[int]) -> list[Expr | None]:
 
 @torch_rule("aten.native_group_norm.default", "aten.group_norm.default")
 def group_norm(node: TorchNode) -> Expr | list[Expr | None]:
-    """Groups of channels normalised."""
+    """Group normalization."""
     shape = node.shape
     channels = (shape[1],)
     gamma, beta = _scale(node, "weight", channels, 1), _scale(node, "bias", channels, 0)
@@ -140,7 +140,7 @@ def group_norm(node: TorchNode) -> Expr | list[Expr | None]:
 
 @torch_rule("aten.rms_norm.default", "aten._fused_rms_norm.default")
 def rms_norm(node: TorchNode) -> Expr | list[Expr | None]:
-    """The last axes divided by the root of their mean square."""
+    """RMS normalization over the last axes."""
     count = len(node.attr("normalized_shape"))
     shape = node.shape[len(node.shape) - count :]
     epsilon = node.attr("eps")

@@ -1,4 +1,4 @@
-"""A call in a graph of torch, as a rule sees it."""
+"""Accessor of a call in a torch.fx graph, the argument of rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import fx
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.frontends.torch.tensors import dtype_name
 from relax_mlir.objects.expr import Expr, Tuple, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 if TYPE_CHECKING:
     from relax_mlir.frontends.torch.graph import GraphImporter
@@ -22,11 +22,11 @@ __all__ = ["TorchNode"]
 
 
 class TorchNode:
-    """One call of an operator.
+    """A call of an operator.
 
     Args:
         fx_node: the call.
-        graph: the import that it belongs to.
+        graph: the importer of its graph.
     """
 
     def __init__(self, fx_node: Any, graph: GraphImporter) -> None:
@@ -35,7 +35,7 @@ class TorchNode:
 
     @cached_property
     def _given(self) -> Mapping[str, Any]:
-        """The arguments by name, as the graph has them."""
+        """The arguments by name, as in the graph."""
         known = self.fx_node.target._schema.arguments
         given = {a.name: a.default_value for a in known if a.has_default_value()}
         names = [a.name for a in known]
@@ -43,16 +43,16 @@ class TorchNode:
         return {**given, **self.fx_node.kwargs}
 
     def raw(self, name: str) -> Any:
-        """An argument as the graph has it."""
+        """An argument as in the graph: a node or a Python value."""
         return self._given.get(name)
 
     def meta(self, name: str) -> Any:
-        """What is known of an argument: a tensor without memory, or the value itself."""
+        """The fake tensor of an argument that is a node, else its value."""
         value = self.raw(name)
         return value.meta["val"] if isinstance(value, fx.Node) else value
 
     def attr(self, name: str) -> Any:
-        """An argument that is no tensor: numbers, sizes as terms, names, lists of these."""
+        """A non-tensor argument: a number, a symbolic size, a name, or a list of these."""
         return self._attr(self.raw(name))
 
     def _attr(self, value: Any) -> Any:
@@ -61,24 +61,24 @@ class TorchNode:
         if isinstance(value, fx.Node):
             value = value.meta["val"]
         if isinstance(value, torch.SymInt):
-            return self.graph.sizes.term(value)
+            return self.graph.sizes.convert(value)
         return dtype_name(value) if isinstance(value, torch.dtype) else value
 
     def has(self, name: str) -> bool:
-        """Whether an argument is there, and not None."""
+        """Whether an argument is present and not None."""
         return self.raw(name) is not None
 
     def tensor(self, name: str, dtype: str | None = None) -> Expr:
-        """An argument as a tensor; a number becomes one.
+        """An argument as a tensor; a number becomes a constant.
 
         Args:
-            name: of the argument.
-            dtype: what it is cast to; None for what it is.
+            name: the name of the argument.
+            dtype: the element type to cast to; None for no cast.
         """
         return self.value(self.raw(name), dtype)
 
     def tensors(self, name: str, dtype: str | None = None) -> list[Expr]:
-        """A list of tensors."""
+        """An argument that is a list of tensors; see :meth:`tensor`."""
         return [self.value(v, dtype) for v in self.raw(name)]
 
     def value(self, given: Any, dtype: str | None = None) -> Expr:
@@ -91,15 +91,15 @@ class TorchNode:
                 return expr if dtype in (None, old) else op.astype(expr, dtype)
             given = found
         if isinstance(given, torch.SymInt):
-            return self.size_tensor(self.graph.sizes.term(given), dtype or "int64")
+            return self.size_tensor(self.graph.sizes.convert(given), dtype or "int64")
         if isinstance(given, (torch.SymFloat, torch.SymBool)):
             raise NotImplementedError(
-                f"`{given}`: a number computed of sizes: expected whole numbers"
+                f"`{given}`: a number computed from sizes: expected an integer"
             )
         return const(np.asarray(given), dtype or dtype_name(torch.tensor(given).dtype))
 
     def size_tensor(self, size: Size, dtype: str) -> Expr:
-        """A size as a tensor of rank 0."""
+        """A size as a scalar tensor."""
         if isinstance(size, int):
             return const(np.asarray(size), dtype)
         vector = op.arange(size, size + 1, 1, "int64")
@@ -108,10 +108,10 @@ class TorchNode:
     def shape_of(self, name: str) -> tuple[Size, ...]:
         """The shape of an argument."""
         found = self.meta(name)
-        return self.graph.sizes.terms(getattr(found, "shape", ()))
+        return self.graph.sizes.convert_shape(getattr(found, "shape", ()))
 
     def dtype_of(self, name: str) -> str:
-        """The element type of an argument; of a number that which torch gives it."""
+        """The element type of an argument; for a number the one torch gives it."""
         found = self.meta(name)
         return dtype_name(torch.result_type(found, found))
 
@@ -120,30 +120,30 @@ class TorchNode:
         return len(getattr(self.meta(name), "shape", ()))
 
     def axis(self, name: str, rank: int) -> int:
-        """An argument that is an axis, counted from the front."""
+        """An argument that is an axis, as a nonnegative index."""
         return self.attr(name) % max(rank, 1)
 
     def axes(self, name: str, rank: int) -> list[int]:
-        """Axes, counted from the front; a list that is missing or empty stands for all."""
+        """Axes as nonnegative indices; all axes if the list is missing or empty."""
         found = self.attr(name)
         if isinstance(found, int):
             found = [found]
         return [a % max(rank, 1) for a in found] if found else list(range(rank))
 
     def promoted(self, *names: str) -> str:
-        """The element type that torch computes with, of two arguments."""
+        """The promoted element type of two arguments."""
         first, second = (self.meta(n) for n in names)
         return dtype_name(torch.result_type(_plain(first), _plain(second)))
 
     @property
     def result(self) -> Any:
-        """What is known of the result: a tensor without memory; the first of several."""
+        """The fake tensor of the result; of the first of several."""
         found = self.fx_node.meta["val"]
         return found[0] if isinstance(found, (list, tuple)) else found
 
     @property
     def results(self) -> Sequence[Any]:
-        """What is known of several results."""
+        """The fake tensors of several results."""
         return self.fx_node.meta["val"]
 
     @property
@@ -154,24 +154,24 @@ class TorchNode:
     @property
     def shape(self) -> tuple[Size, ...]:
         """The shape of the result; of the first of several."""
-        return self.graph.sizes.terms(self.result.shape)
+        return self.graph.sizes.convert_shape(self.result.shape)
 
     def emit(self, expr: Expr) -> Expr:
-        """Give a value a name, so that it is computed once."""
+        """Bind an expression to a variable, so that it is computed once."""
         return self.graph.block_builder.emit(expr)
 
     def parts(self, expr: Expr, count: int) -> list[Expr]:
-        """The elements of a tuple, of which there are ``count``."""
-        whole = self.emit(expr)
-        return [self.emit(whole[i]) for i in range(count)]
+        """The ``count`` elements of a tuple."""
+        tuple_ = self.emit(expr)
+        return [self.emit(tuple_[i]) for i in range(count)]
 
     def packed(self, exprs: Sequence[Expr]) -> Tuple:
-        """Values as one tuple."""
+        """A tuple of values."""
         return Tuple(list(exprs))
 
 
 def _plain(value: Any) -> Any:
-    """A value that torch promotes: a symbolic number as a number."""
+    """A value for torch's type promotion; a symbolic size becomes an int."""
     if isinstance(value, torch.SymInt):
         return 1
     return value

@@ -1,14 +1,14 @@
-"""Rules for windows over pictures: pooling, resizing, sampling."""
+"""Rules for pooling, resizing and grid sampling."""
 
 import math
 
-from relax_mlir.frontends.torch.movement import sliced
-from relax_mlir.frontends.torch.neural import spatial
+from relax_mlir.frontends.torch.movement import slice_axis
+from relax_mlir.frontends.torch.neural import spatial_ints
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
-from relax_mlir.frontends.torch.sizes import Size, count_of
+from relax_mlir.frontends.torch.sizes import Size, element_count
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
@@ -22,15 +22,15 @@ _ADAPTIVE = {
 
 
 def _rank(node: TorchNode) -> int:
-    """The number of spatial axes, which stands in the operator's name."""
+    """The number of spatial axes, from the operator's name."""
     name = node.fx_node.target.__name__.partition(".")[0]
     return int(name[name.index("d", name.index("pool")) - 1])
 
 
 def _with_batch(node: TorchNode, rank: int) -> tuple[Expr, bool]:
-    """The picture, and whether it had no axis for the batch."""
-    x, is_single = node.tensor("self"), node.rank_of("self") == rank + 1
-    return (op.expand_dims(x, 0), True) if is_single else (x, False)
+    """The input with a batch axis, and whether that was added."""
+    x, is_unbatched = node.tensor("self"), node.rank_of("self") == rank + 1
+    return (op.expand_dims(x, 0), True) if is_unbatched else (x, False)
 
 
 @torch_rule(
@@ -38,27 +38,27 @@ def _with_batch(node: TorchNode, rank: int) -> tuple[Expr, bool]:
     *(f"aten.max_pool{n}d_with_indices.default" for n in (2, 3)),
 )
 def max_pool(node: TorchNode) -> Expr | list[Expr | None]:
-    """The largest element of every window, and where it is if somebody asks."""
+    """Max pooling, with the indices of the maxima if used."""
     rank = _rank(node)
-    x, is_single = _with_batch(node, rank)
-    kernel = spatial(node, "kernel_size", rank)
-    strides = spatial(node, "stride", rank) if node.attr("stride") else kernel
+    x, is_unbatched = _with_batch(node, rank)
+    kernel = spatial_ints(node, "kernel_size", rank)
+    strides = spatial_ints(node, "stride", rank) if node.attr("stride") else kernel
     attrs = {
         "strides": strides,
-        "padding": spatial(node, "padding", rank) * 2,
-        "dilation": spatial(node, "dilation", rank, 1),
+        "padding": spatial_ints(node, "padding", rank) * 2,
+        "dilation": spatial_ints(node, "dilation", rank, 1),
         "ceil_mode": bool(node.attr("ceil_mode")),
     }
     name = node.fx_node.target.__name__
     if "indices" in name and any(u.args[1] == 1 for u in node.fx_node.users):
-        whole = op.max_pool_with_indices(x, kernel, **attrs)
-        values, places = node.parts(whole, 2)
-        plane = count_of(node.shape_of("self")[-rank:])
-        places = op.floor_mod(places, node.size_tensor(plane, "int64"))
-        found = [values, places]
+        pair = op.max_pool_with_indices(x, kernel, **attrs)
+        values, indices = node.parts(pair, 2)
+        plane = element_count(node.shape_of("self")[-rank:])
+        indices = op.floor_mod(indices, node.size_tensor(plane, "int64"))
+        found = [values, indices]
     else:
         found = [_MAXIMA[rank](x, kernel, **attrs), None]
-    if is_single:
+    if is_unbatched:
         found = [None if f is None else op.squeeze(f, 0) for f in found]
     return found if "indices" in name else _first(found)
 
@@ -70,27 +70,27 @@ def _first(found: list[Expr | None]) -> Expr:
 
 @torch_rule(*(f"aten.avg_pool{n}d.default" for n in (1, 2, 3)))
 def avg_pool(node: TorchNode) -> Expr:
-    """The mean of every window."""
+    """Average pooling."""
     rank = _rank(node)
-    x, is_single = _with_batch(node, rank)
-    kernel = spatial(node, "kernel_size", rank)
-    strides = spatial(node, "stride", rank) if node.attr("stride") else kernel
+    x, is_unbatched = _with_batch(node, rank)
+    kernel = spatial_ints(node, "kernel_size", rank)
+    strides = spatial_ints(node, "stride", rank) if node.attr("stride") else kernel
     divisor, ceil_mode = node.attr("divisor_override"), bool(node.attr("ceil_mode"))
     if divisor is not None and ceil_mode:
         raise NotImplementedError(
-            "`avg_pool` with a divisor of its own and `ceil_mode`"
+            "`avg_pool`: `divisor_override` and `ceil_mode` are not supported together"
         )
     found = _MEANS[rank](
         x,
         kernel,
         strides=strides,
-        padding=spatial(node, "padding", rank) * 2,
+        padding=spatial_ints(node, "padding", rank) * 2,
         ceil_mode=ceil_mode,
         count_include_pad=divisor is not None or bool(node.attr("count_include_pad")),
     )
     if divisor is not None:
         found = op.multiply(found, const(math.prod(kernel) / divisor, node.dtype))
-    return op.squeeze(found, 0) if is_single else found
+    return op.squeeze(found, 0) if is_unbatched else found
 
 
 @torch_rule(
@@ -99,21 +99,21 @@ def avg_pool(node: TorchNode) -> Expr:
     *(f"aten.adaptive_avg_pool{n}d.default" for n in (1, 2, 3)),
 )
 def adaptive_avg_pool(node: TorchNode) -> Expr:
-    """Means of as many parts as are asked for."""
+    """Adaptive average pooling to a given output size."""
     rank = _rank(node)
-    x, is_single = _with_batch(node, rank)
+    x, is_unbatched = _with_batch(node, rank)
     size = node.attr("output_size")
     if all(s == 1 for s in size):
         last = node.rank_of("self")
         axes = list(range(last - rank, last))
         return op.mean(node.tensor("self"), axes, True)
     found = _ADAPTIVE[rank](x, size)
-    return op.squeeze(found, 0) if is_single else found
+    return op.squeeze(found, 0) if is_unbatched else found
 
 
 @torch_rule("aten.adaptive_max_pool2d.default", "aten.adaptive_max_pool3d.default")
 def adaptive_max_pool(node: TorchNode) -> list[Expr | None]:
-    """Maxima of as many parts as are asked for, one axis after the other."""
+    """Adaptive max pooling to a given output size, axis by axis."""
     if any(user.args[1] == 1 for user in node.fx_node.users):
         raise NotImplementedError("`adaptive_max_pool`: expected no use of its indices")
     found, sizes = node.tensor("self"), node.attr("output_size")
@@ -129,9 +129,9 @@ def adaptive_max_pool(node: TorchNode) -> list[Expr | None]:
 
 
 def _maxima(x: Expr, axis: int, size: int, count: int) -> Expr:
-    """The largest of each of some parts of an axis, which may overlap."""
+    """Maxima of ``count`` windows along an axis, which may overlap."""
     parts = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-    found = [op.max(sliced(x, axis, *part), axis, True) for part in parts]
+    found = [op.max(slice_axis(x, axis, *part), axis, True) for part in parts]
     return found[0] if count == 1 else op.concat(found, axis)
 
 
@@ -141,7 +141,7 @@ def _maxima(x: Expr, axis: int, size: int, count: int) -> Expr:
     *("aten.upsample_bicubic2d.vec", "aten._upsample_bicubic2d_aa.vec"),
 )
 def upsample(node: TorchNode) -> Expr:
-    """Pictures of another size, whose pixels lie between the old ones."""
+    """Resizing by linear or cubic interpolation."""
     name = node.fx_node.target.__name__
     aligned, antialias = bool(node.attr("align_corners")), "_aa" in name
     scales = node.attr("scale_factors") or [None] * (len(node.shape) - 2)
@@ -166,14 +166,14 @@ def upsample(node: TorchNode) -> Expr:
             exclude_outside=antialias,
             antialias=antialias,
         )
-        places, weights = node.parts(table, 2)
-        found = node.emit(op.resample(found, places, weights, axis))
+        indices, weights = node.parts(table, 2)
+        found = node.emit(op.resample(found, indices, weights, axis))
     return found
 
 
 @torch_rule(*(f"aten.upsample_nearest{n}d.vec" for n in (1, 2, 3)))
 def upsample_nearest(node: TorchNode) -> Expr:
-    """Pictures of another size, whose pixels are the nearest old ones towards 0."""
+    """Nearest-neighbor resizing, with source indices rounded down."""
     old, new = node.shape_of("input")[2:], node.shape[2:]
     scales = node.attr("scale_factors") or [None] * len(new)
     found = node.tensor("input")
@@ -190,13 +190,13 @@ def upsample_nearest(node: TorchNode) -> Expr:
 
 
 def _nearest(node: TorchNode, old: Size, new: Size, scale: float | None) -> Expr:
-    """Which element of an axis each new one is."""
-    places = op.astype(op.arange(0, new, 1, "int64"), "float32")
+    """Source index of each output element along an axis."""
+    indices = op.astype(op.arange(0, new, 1, "int64"), "float32")
     if scale is not None:
         step: Expr = const(1 / scale, "float32")
     else:
         step = op.divide(*(node.size_tensor(s, "float32") for s in (old, new)))
-    found = op.astype(op.floor(op.multiply(places, step)), "int64")
+    found = op.astype(op.floor(op.multiply(indices, step)), "int64")
     return op.minimum(found, node.size_tensor(old - 1, "int64"))
 
 
@@ -206,7 +206,7 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 @torch_rule("aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default")
 def grid_sampler(node: TorchNode) -> Expr:
-    """Pictures read at the places that a grid holds."""
+    """Samples of images or volumes at the coordinates of a grid."""
     rank = node.rank_of("input") - 2
     order = [0, rank + 1, *range(1, rank + 1)]
     return op.image.grid_sample(

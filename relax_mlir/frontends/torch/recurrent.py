@@ -1,33 +1,38 @@
-"""Rules for recurrent networks, whose steps stay a loop inside of one operator."""
+"""Rules for recurrent networks; a layer is one operator, which loops over the steps."""
 
 from collections.abc import Sequence
 
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.relax.recurrent_program import block_width
-from relax_mlir.dialects.tir.lanes import lanes_for
-from relax_mlir.frontends.torch.movement import sliced
+from relax_mlir.dialects.relax.rnn_program import panel_width
+from relax_mlir.dialects.tir.vectors import vector_lanes
+from relax_mlir.frontends.torch.movement import slice_axis
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
-# Where our gates are among torch's.
-_LSTM_GATES = (0, 3, 1, 2)  # in, out, forget, new from in, forget, new, out
+# Index of each of our gates among torch's.
+_LSTM_GATES = (
+    0,
+    3,
+    1,
+    2,
+)  # input, output, forget, cell from input, forget, cell, output
 _GRU_GATES = (1, 0, 2)  # update, reset, new from reset, update, new
 
 
 @torch_rule("aten.lstm.input")
 def lstm(node: TorchNode) -> list[Expr]:
-    """Layers of long short-term memory."""
+    """Stacked LSTM layers."""
     layers = _Layers(node, _LSTM_GATES)
     hidden, cells = node.tensors("hx")
     x, last, last_cells = layers.input(), [], []
     for number in range(layers.count):
         peepholes = op.zeros((layers.directions, 0), node.dtype)
-        whole = op.nn.lstm(
+        results = op.nn.lstm(
             layers.projected(x, number, layers.biases(number)),
             layers.recurrent(number),
             layers.state(hidden, number),
@@ -36,21 +41,21 @@ def lstm(node: TorchNode) -> list[Expr]:
             layers.lengths(),
             direction=layers.direction,
         )
-        y, state, cell = node.parts(whole, 3)
+        y, state, cell = node.parts(results, 3)
         last.append(state)
         last_cells.append(cell)
-        x = layers.joined(y)
+        x = layers.merged(y)
     return [layers.output(x), _stacked(last), _stacked(last_cells)]
 
 
 @torch_rule("aten.gru.input")
 def gru(node: TorchNode) -> list[Expr]:
-    """Layers of gated recurrent units."""
+    """Stacked GRU layers."""
     layers = _Layers(node, _GRU_GATES)
     x, last = layers.input(), []
     for number in range(layers.count):
         outer, inner = layers.gru_biases(number)
-        whole = op.nn.gru(
+        results = op.nn.gru(
             layers.projected(x, number, outer),
             layers.recurrent(number),
             layers.state(node.tensor("hx"), number),
@@ -59,20 +64,20 @@ def gru(node: TorchNode) -> list[Expr]:
             direction=layers.direction,
             linear_before_reset=True,
         )
-        y, state = node.parts(whole, 2)
+        y, state = node.parts(results, 2)
         last.append(state)
-        x = layers.joined(y)
+        x = layers.merged(y)
     return [layers.output(x), _stacked(last)]
 
 
 @torch_rule("aten.rnn_tanh.input", "aten.rnn_relu.input")
 def rnn(node: TorchNode) -> list[Expr]:
-    """Layers of simple recurrent networks."""
+    """Stacked simple recurrent layers."""
     function = "tanh" if "tanh" in node.fx_node.target.__name__ else "relu"
     layers = _Layers(node, (0,))
     x, last = layers.input(), []
     for number in range(layers.count):
-        whole = op.nn.rnn(
+        results = op.nn.rnn(
             layers.projected(x, number, layers.biases(number)),
             layers.recurrent(number),
             layers.state(node.tensor("hx"), number),
@@ -80,9 +85,9 @@ def rnn(node: TorchNode) -> list[Expr]:
             direction=layers.direction,
             functions=function,
         )
-        y, state = node.parts(whole, 2)
+        y, state = node.parts(results, 2)
         last.append(state)
-        x = layers.joined(y)
+        x = layers.merged(y)
     return [layers.output(x), _stacked(last)]
 
 
@@ -91,11 +96,11 @@ def _stacked(parts: Sequence[Expr]) -> Expr:
 
 
 class _Layers:
-    """The layers of one call, whichever cell they have.
+    """The layers of a recurrent call; common to all cells.
 
     Args:
         node: the call.
-        gates: where our gates are among torch's.
+        gates: the index of each of our gates among torch's.
     """
 
     def __init__(self, node: TorchNode, gates: Sequence[int]) -> None:
@@ -121,16 +126,16 @@ class _Layers:
         return bool(self.node.attr("batch_first"))
 
     def input(self) -> Expr:
-        """x, [t, b, i]."""
+        """The input sequence x, [t, b, i]."""
         x = self.node.tensor("input")
         return op.permute_dims(x, [1, 0, 2]) if self._is_batch_first else x
 
     def output(self, y: Expr) -> Expr:
-        """The result of the last layer as it is to be."""
+        """The result of the last layer in the call's layout."""
         return op.permute_dims(y, [1, 0, 2]) if self._is_batch_first else y
 
     def lengths(self) -> Expr:
-        """Of the sequences: all have all steps."""
+        """Sequence lengths: an empty tensor, as all have full length."""
         return op.zeros((0,), "int32")
 
     def _time_and_batch(self) -> list[Size]:
@@ -138,27 +143,29 @@ class _Layers:
         return [second, first] if self._is_batch_first else [first, second]
 
     def _param(self, layer: int, direction: int, index: int) -> Expr:
-        """A weight or bias with the gates in our order, [gates, h, ...]."""
-        number = (layer * self.directions + direction) * self.each + index
-        given = self.node.raw("params")[number]
+        """A weight or bias with gates in our order, [gates, h, ...]."""
+        index_in_params = (layer * self.directions + direction) * self.each + index
+        given = self.node.raw("params")[index_in_params]
         rest = list(given.meta["val"].shape[1:])
-        apart = op.reshape(self.node.value(given), [len(self.gates), self.size, *rest])
-        slices = [sliced(apart, 0, g, g + 1) for g in self.gates]
+        by_gate = op.reshape(
+            self.node.value(given), [len(self.gates), self.size, *rest]
+        )
+        slices = [slice_axis(by_gate, 0, g, g + 1) for g in self.gates]
         return self.node.emit(_stacked(slices))
 
     def _columns(self) -> int:
         return len(self.gates) * self.size
 
     def projected(self, x: Expr, layer: int, bias: Expr | None) -> Expr:
-        """x W, and a bias if there is one, of all steps, [t, b, d, gates h]."""
+        """Input projection x W + bias of all steps, [t, b, d, gates h]."""
         weights = []
         for direction in range(self.directions):
             weight = self._param(layer, direction, 0)
             width = self._width(layer)
             flat = op.reshape(weight, [self._columns(), width])
             weights.append(op.permute_dims(flat))
-        joined = weights[0] if len(weights) == 1 else op.concat(weights, 1)
-        total = op.matmul(x, joined)
+        weight = weights[0] if len(weights) == 1 else op.concat(weights, 1)
+        total = op.matmul(x, weight)
         if bias is not None:
             total = op.add(total, bias)
         shape = [*self._time_and_batch(), self.directions, self._columns()]
@@ -168,24 +175,24 @@ class _Layers:
         return self._shape()[2] if layer == 0 else self.directions * self.size
 
     def recurrent(self, layer: int) -> Expr:
-        """The weights that the state is multiplied with, packed as the operators want them."""
+        """The packed recurrent weights of all directions."""
         return self.node.emit(
             _stacked([self._packed(layer, d) for d in range(self.directions)])
         )
 
     def _packed(self, layer: int, direction: int) -> Expr:
-        """Weights [gates, h, h] with the columns of each gate in blocks."""
+        """Recurrent weights of one direction, packed in column blocks per gate."""
         gates, size = len(self.gates), self.size
-        width = block_width(size, lanes_for(dtype(self.node.dtype)))
+        width = panel_width(size, vector_lanes(dtype(self.node.dtype)))
         blocks = -(-size // width)
         columns = op.permute_dims(self._param(layer, direction, 1), [2, 0, 1])
         if blocks * width != size:
             columns = op.nn.pad(columns, [0] * 5 + [blocks * width - size])
-        apart = op.reshape(columns, [1, size, gates, blocks, width])
-        return op.permute_dims(apart, [0, 2, 3, 1, 4])
+        blocked = op.reshape(columns, [1, size, gates, blocks, width])
+        return op.permute_dims(blocked, [0, 2, 3, 1, 4])
 
     def biases(self, layer: int) -> Expr | None:
-        """Both biases of all directions together, [d gates h]."""
+        """The sum of input and recurrent biases of all directions, [d gates h]."""
         if self.each == 2:
             return None
         sums = [
@@ -196,7 +203,7 @@ class _Layers:
         return self.node.emit(_stacked(flat))
 
     def gru_biases(self, layer: int) -> tuple[Expr | None, Expr]:
-        """What is added outside, [d 3 h], and to the product of the new gate, [d, h]."""
+        """Biases of the input projection, [d 3 h], and of the new gate's recurrence, [d, h]."""
         if self.each == 2:
             return None, op.zeros((self.directions, self.size), self.node.dtype)
         outer, inner = [], []
@@ -205,18 +212,18 @@ class _Layers:
             own, recurrent = (self._param(layer, direction, i) for i in (2, 3))
             total = op.add(own, op.multiply(recurrent, mask))
             outer.append(op.reshape(total, [self._columns()]))
-            inner.append(sliced(recurrent, 0, 2, 3))
+            inner.append(slice_axis(recurrent, 0, 2, 3))
         return self.node.emit(_stacked(outer)), self.node.emit(_stacked(inner))
 
     def state(self, states: Expr, layer: int) -> Expr:
-        """The first states of a layer, [d, b, h]."""
+        """The initial states of a layer, [d, b, h]."""
         if self.count == 1:
             return states
         begin = layer * self.directions
-        return sliced(states, 0, begin, begin + self.directions)
+        return slice_axis(states, 0, begin, begin + self.directions)
 
-    def joined(self, y: Expr) -> Expr:
-        """What a layer gives, [t, d, b, h], with the directions side by side, [t, b, d h]."""
+    def merged(self, y: Expr) -> Expr:
+        """A layer's output [t, d, b, h] with the directions concatenated, [t, b, d h]."""
         shape = [*self._time_and_batch(), self.directions * self.size]
         if self.directions == 1:
             return self.node.emit(op.reshape(y, shape))

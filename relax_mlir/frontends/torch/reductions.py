@@ -1,13 +1,13 @@
-"""Rules for sums, means, extremes, and what runs along an axis."""
+"""Rules for reductions, scans and sorting."""
 
 import numpy as np
 
-from relax_mlir.frontends.torch.movement import sliced
+from relax_mlir.frontends.torch.movement import slice_axis
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
-from relax_mlir.frontends.torch.sizes import count_of
+from relax_mlir.frontends.torch.sizes import element_count
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__: list[str] = []
 
@@ -22,52 +22,52 @@ def _keeps(node: TorchNode) -> bool:
 
 @torch_rule("aten.sum.default", "aten.sum.dim_IntList")
 def sum_(node: TorchNode) -> Expr:
-    """The sum along axes."""
+    """Sum along axes."""
     return op.sum(node.tensor("self", node.dtype), _axes(node), _keeps(node))
 
 
 @torch_rule("aten.mean.default", "aten.mean.dim")
 def mean(node: TorchNode) -> Expr:
-    """The mean along axes."""
+    """Mean along axes."""
     return op.mean(node.tensor("self", node.dtype), _axes(node), _keeps(node))
 
 
 @torch_rule("aten.prod.default", "aten.prod.dim_int")
 def prod(node: TorchNode) -> Expr:
-    """The product along an axis."""
+    """Product along an axis."""
     return op.prod(node.tensor("self", node.dtype), _axes(node), _keeps(node))
 
 
 @torch_rule("aten.amax.default", "aten.max.default")
 def amax(node: TorchNode) -> Expr:
-    """The largest element along axes."""
+    """Maximum along axes."""
     return op.max(node.tensor("self"), _axes(node), _keeps(node))
 
 
 @torch_rule("aten.amin.default", "aten.min.default")
 def amin(node: TorchNode) -> Expr:
-    """The smallest element along axes."""
+    """Minimum along axes."""
     return op.min(node.tensor("self"), _axes(node), _keeps(node))
 
 
 @torch_rule("aten.max.dim", "aten.min.dim")
 def extreme(node: TorchNode) -> list[Expr]:
-    """The largest or smallest element along an axis, and where it is."""
+    """Maximum or minimum along an axis, and its index."""
     is_max = node.fx_node.target.__name__.startswith("max")
     (axis,), x = _axes(node), node.tensor("self")
     if not node.rank_of("self"):
         return [x, const(0, "int64")]
-    values, places = (op.max, op.argmax) if is_max else (op.min, op.argmin)
+    reduce_, find = (op.max, op.argmax) if is_max else (op.min, op.argmin)
     keeps = _keeps(node)
     return [
-        values(x, axis, keeps),
-        op.astype(places(x, axis, keeps), "int64"),
+        reduce_(x, axis, keeps),
+        op.astype(find(x, axis, keeps), "int64"),
     ]
 
 
 @torch_rule("aten.argmax.default", "aten.argmin.default")
 def arg_extreme(node: TorchNode) -> Expr:
-    """Where the largest or smallest element is."""
+    """Index of the maximum or minimum along an axis, or of all elements."""
     is_max = "argmax" in node.fx_node.target.__name__
     build, x = (op.argmax if is_max else op.argmin), node.tensor("self")
     rank = node.rank_of("self")
@@ -75,7 +75,7 @@ def arg_extreme(node: TorchNode) -> Expr:
         return const(0, "int64")
     axis = node.attr("dim")
     if axis is None:
-        x, axis = op.reshape(x, (count_of(node.shape_of("self")),)), 0
+        x, axis = op.reshape(x, (element_count(node.shape_of("self")),)), 0
         found = op.reshape(build(x, axis, False), node.shape)
     else:
         found = build(x, axis % rank, _keeps(node))
@@ -87,7 +87,7 @@ def arg_extreme(node: TorchNode) -> Expr:
     *("aten.all.default", "aten.all.dim", "aten.all.dims"),
 )
 def truth(node: TorchNode) -> Expr:
-    """Whether any or all elements along axes are not 0."""
+    """Whether any or all elements along axes are nonzero."""
     is_any = node.fx_node.target.__name__.startswith("any")
     dtype = node.dtype_of("self")
     is_set = op.not_equal(
@@ -104,7 +104,7 @@ def truth(node: TorchNode) -> Expr:
     "aten.var.correction", "aten.std.correction", "aten.var.dim", "aten.std.dim"
 )
 def variance(node: TorchNode) -> Expr:
-    """The mean of squared differences from the mean, or its root."""
+    """Variance or standard deviation."""
     found = _variance(node, _keeps(node))
     is_std = node.fx_node.target.__name__.startswith("std")
     return op.sqrt(found) if is_std else found
@@ -112,7 +112,7 @@ def variance(node: TorchNode) -> Expr:
 
 @torch_rule("aten.var_mean.correction")
 def variance_and_mean(node: TorchNode) -> list[Expr]:
-    """The variance, and the mean."""
+    """Variance and mean."""
     found = op.mean(node.tensor("self"), _axes(node), _keeps(node))
     return [_variance(node, _keeps(node)), found]
 
@@ -125,11 +125,11 @@ def _variance(node: TorchNode, keeps: bool) -> Expr:
         correction = 0 if node.raw("unbiased") is False else 1
     if not correction:
         return found
-    count = count_of(tuple(shape[a] for a in axes))
+    count = element_count(tuple(shape[a] for a in axes))
     if isinstance(count, int):
         with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.divide(float(count), max(count - correction, 0.0))
-        return op.multiply(found, const(factor, dtype))
+            scale = np.divide(float(count), max(count - correction, 0.0))
+        return op.multiply(found, const(scale, dtype))
     whole = node.size_tensor(count, dtype)
     rest = op.subtract(whole, const(float(correction), dtype))
     return op.multiply(found, op.divide(whole, rest))
@@ -137,7 +137,7 @@ def _variance(node: TorchNode, keeps: bool) -> Expr:
 
 @torch_rule("aten.logsumexp.default")
 def logsumexp(node: TorchNode) -> Expr:
-    """The logarithm of the sum of exponentials."""
+    """log(sum(exp(x)))."""
     return op.reduce_log_sum_exp(node.tensor("self"), _axes(node), _keeps(node))
 
 
@@ -146,7 +146,7 @@ def logsumexp(node: TorchNode) -> Expr:
     "aten.norm.Scalar",
 )
 def vector_norm(node: TorchNode) -> Expr:
-    """The norm along axes: (sum of |x|^p)^(1/p)."""
+    """Vector p-norm along axes: (sum |x|^p)^(1/p)."""
     order = node.attr("ord") if node.has("ord") else node.attr("p")
     order = 2.0 if order is None else float(order)
     return _norm(
@@ -172,14 +172,14 @@ def _norm(
 
 @torch_rule("aten.dist.default")
 def dist(node: TorchNode) -> Expr:
-    """The norm of the difference."""
+    """p-norm of the difference of two tensors."""
     difference = op.subtract(*(node.tensor(n, node.dtype) for n in ("self", "other")))
     return _norm(node, difference, float(node.attr("p")), None, False)
 
 
 @torch_rule("aten._cdist_forward.default")
 def distances(node: TorchNode) -> Expr:
-    """The norms of the differences of all pairs of rows."""
+    """Pairwise p-norm distances of rows."""
     first = op.expand_dims(node.tensor("x1", node.dtype), -2)
     second = op.expand_dims(node.tensor("x2", node.dtype), -3)
     difference = op.subtract(first, second)
@@ -188,19 +188,19 @@ def distances(node: TorchNode) -> Expr:
 
 @torch_rule("aten.median.dim", "aten.kthvalue.default")
 def ordered(node: TorchNode) -> list[Expr]:
-    """The element at a place of an axis if it stood in order, and where it is."""
+    """Order statistic along an axis (median, k-th smallest), and its index."""
     axis, x = node.axis("dim", node.rank_of("self")), node.tensor("self")
     size = node.shape_of("self")[axis]
-    place = node.attr("k") - 1 if node.has("k") else (size - 1) // 2
-    places = node.emit(op.argsort(x, axis, False, "int64"))
-    where = node.emit(sliced(places, axis, place, place + 1))
-    found = [op.gather_elements(x, where, axis), where]
+    rank = node.attr("k") - 1 if node.has("k") else (size - 1) // 2
+    order = node.emit(op.argsort(x, axis, False, "int64"))
+    index = node.emit(slice_axis(order, axis, rank, rank + 1))
+    found = [op.gather_elements(x, index, axis), index]
     return found if _keeps(node) else [op.squeeze(f, axis) for f in found]
 
 
 @torch_rule("aten.cumsum.default", "aten.cumprod.default")
 def cumulative(node: TorchNode) -> Expr:
-    """The sum or product of the elements up to each."""
+    """Cumulative sum or product along an axis."""
     build = op.cumsum if "cumsum" in node.fx_node.target.__name__ else op.cumprod
     x = node.tensor("self", node.dtype)
     rank = node.rank_of("self")
@@ -209,7 +209,7 @@ def cumulative(node: TorchNode) -> Expr:
 
 @torch_rule("aten.topk.default")
 def topk(node: TorchNode) -> list[Expr]:
-    """The largest or smallest elements along an axis, in order, and where they are."""
+    """The k largest or smallest elements along an axis, sorted, and their indices."""
     axis, k = node.axis("dim", node.rank_of("self")), node.attr("k")
     if not isinstance(k, int):
         raise NotImplementedError(f"`topk` of `{k}` elements: expected a known number")
@@ -220,14 +220,14 @@ def topk(node: TorchNode) -> list[Expr]:
 
 @torch_rule("aten.sort.default", "aten.sort.stable")
 def sort(node: TorchNode) -> list[Expr]:
-    """The elements along an axis in order, and where they were."""
+    """Sorted elements along an axis, and their indices."""
     axis, x = node.axis("dim", node.rank_of("self")), node.tensor("self")
-    places = node.emit(op.argsort(x, axis, bool(node.attr("descending")), "int64"))
-    return [op.gather_elements(x, places, axis), places]
+    order = node.emit(op.argsort(x, axis, bool(node.attr("descending")), "int64"))
+    return [op.gather_elements(x, order, axis), order]
 
 
 @torch_rule("aten.argsort.default", "aten.argsort.stable")
 def argsort(node: TorchNode) -> Expr:
-    """Where the elements of an axis are that stand in order."""
+    """Indices that sort an axis."""
     axis = node.axis("dim", node.rank_of("self"))
     return op.argsort(node.tensor("self"), axis, bool(node.attr("descending")), "int64")

@@ -1,4 +1,4 @@
-"""Rules: what becomes of a call of an operator of torch."""
+"""Registry of the rules that convert calls of torch operators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -7,23 +7,23 @@ from typing import TypeAlias
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.objects.expr import Expr
 
-__all__ = ["Made", "Rule", "rules", "torch_rule"]
+__all__ = ["Rule", "RuleResult", "rules", "torch_rule"]
 
-Made: TypeAlias = "Expr | Sequence[Expr | None]"
-"""What a rule makes: a value, or one for each result; None for one that nobody reads."""
+RuleResult: TypeAlias = "Expr | Sequence[Expr | None]"
+"""The result of a rule: a value, or a list of one per result; None for an unused one."""
 
-Rule: TypeAlias = "Callable[[TorchNode], Made]"
+Rule: TypeAlias = "Callable[[TorchNode], RuleResult]"
 
 _RULES: dict[str, Rule] = {}
 
 
 def torch_rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule for operators, such as ``aten.add.Tensor``.
+    """Decorator that registers the rule of operators, such as ``aten.add.Tensor``.
 
     An operator with a rule is not decomposed.
 
     Raises:
-        ValueError: one of them has a rule.
+        ValueError: an operator has a rule already.
     """
 
     def register(rule: Rule) -> Rule:
@@ -37,5 +37,5 @@ def torch_rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def rules() -> Mapping[str, Rule]:
-    """All rules by the operator that they are for."""
+    """All rules by operator name."""
     return MappingProxyType(_RULES)

@@ -1,4 +1,4 @@
-"""Symbolic sizes of torch, which are terms of sympy, as ours."""
+"""Conversion of torch's symbolic sizes (sympy expressions) to ``PrimExpr``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,12 +7,12 @@ import sympy
 import torch
 from torch.utils._sympy import functions
 
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.shapes import symbol
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.symbolic.constraints import Constraint
 
-__all__ = ["Size", "Sizes", "count_of"]
+__all__ = ["Size", "Sizes", "element_count"]
 
 Size = int | PrimExpr
 
@@ -28,8 +28,8 @@ _BINARY = {
 }
 
 
-def count_of(shape: Sequence[Size]) -> Size:
-    """The number of elements."""
+def element_count(shape: Sequence[Size]) -> Size:
+    """The number of elements of a shape."""
     count: Size = 1
     for size in shape:
         count = size * count
@@ -37,30 +37,30 @@ def count_of(shape: Sequence[Size]) -> Size:
 
 
 class Sizes:
-    """The symbols of one graph, each with the variable that it becomes."""
+    """The symbolic sizes of one graph, with a variable for each symbol."""
 
     def __init__(self) -> None:
         self._vars: dict[str, Var] = {}
 
-    def term(self, size: Any) -> Size:  # Any: int or SymInt
-        """A size as ours.
+    def convert(self, size: Any) -> Size:  # Any: int or SymInt
+        """A size as an int or ``PrimExpr``.
 
         Raises:
-            NotImplementedError: it is made of what our sizes cannot say.
+            NotImplementedError: it uses an operation that sizes do not support.
         """
         if isinstance(size, torch.SymInt):
             return self.of_sympy(size.node.expr)
         return int(size)
 
-    def terms(self, shape: Iterable[Any]) -> tuple[Size, ...]:
-        """A shape as ours."""
-        return tuple(map(self.term, shape))
+    def convert_shape(self, shape: Iterable[Any]) -> tuple[Size, ...]:
+        """A shape as ints and ``PrimExpr``."""
+        return tuple(map(self.convert, shape))
 
     def of_sympy(self, expr: Any) -> Size:  # Any: sympy has no types
-        """A term of sympy as ours.
+        """A sympy expression as an int or ``PrimExpr``.
 
         Raises:
-            NotImplementedError: it is made of what our sizes cannot say.
+            NotImplementedError: it uses an operation that sizes do not support.
         """
         if expr.is_Integer:
             return int(expr)
@@ -80,8 +80,8 @@ class Sizes:
     def _symbol(self, name: str) -> Var:
         if name.startswith(("u", "zuf")):
             raise NotImplementedError(
-                f"size `{name}` depends on the values of a tensor: expected sizes that the "
-                "shapes of the inputs tell"
+                f"size `{name}` is data-dependent: expected sizes that follow from the "
+                "shapes of the inputs"
             )
         return self._vars.setdefault(name, Var(name, "int64"))
 
@@ -90,16 +90,16 @@ class Sizes:
         operate = (lambda a, b: a + b) if is_sum else (lambda a, b: a * b)
         return self._folded(operate, [self.of_sympy(a) for a in expr.args])
 
-    def _folded(self, operate: Any, terms: Sequence[Size]) -> Size:
-        whole = prim.convert(terms[0])
-        for term in terms[1:]:
-            whole = operate(whole, prim.convert(term))
-        return whole
+    def _folded(self, operate: Any, operands: Sequence[Size]) -> Size:
+        result = prim.convert(operands[0])
+        for operand in operands[1:]:
+            result = operate(result, prim.convert(operand))
+        return result
 
     def range_constraints(self, ranges: Any) -> list[Constraint]:
-        """What the ranges of a program say of its sizes.
+        """Size constraints from the range constraints of an exported program.
 
-        A least size of 2 is left out: torch says so of every size that it keeps open.
+        A lower bound of 2 is ignored, as torch sets it for every dynamic size.
         """
         found: list[Constraint] = []
         for expr, limits in ranges.items():

@@ -1,4 +1,4 @@
-"""Tensors of torch as arrays and constants, and the names of their element types."""
+"""Conversion of torch tensors to arrays and constants, and of element types to names."""
 
 from typing import Any
 
@@ -15,14 +15,16 @@ _INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
 
 
 def dtype_name(dtype: Any) -> str:  # Any: a torch.dtype, which stubs may lack
-    """An element type by our name: ``float32``.
+    """The name of an element type, such as ``float32``.
 
     Raises:
-        NotImplementedError: it is complex or quantised.
+        NotImplementedError: it is complex or quantized.
     """
     name = str(dtype).removeprefix("torch.")
     if name.startswith(("complex", "q")):
-        raise NotImplementedError(f"element type `{name}`: expected numbers or bool")
+        raise NotImplementedError(
+            f"element type `{name}`: expected real numbers or bool"
+        )
     return name
 
 
@@ -30,7 +32,7 @@ def array_of(tensor: Any) -> np.ndarray:  # Any: a torch.Tensor
     """A view of a tensor's memory; a copy if it is strided or not on the CPU."""
     name = dtype_name(tensor.dtype)
     ours = getattr(ml_dtypes, name, None)
-    with unset_fake_temporarily():  # a backend is called while torch traces
+    with unset_fake_temporarily():  # torch calls backends while tracing
         plain = tensor.detach().cpu().contiguous()
         if ours is None:
             return plain.numpy()
@@ -38,5 +40,5 @@ def array_of(tensor: Any) -> np.ndarray:  # Any: a torch.Tensor
 
 
 def constant_of(tensor: Any) -> Constant:  # Any: a torch.Tensor
-    """A tensor as a constant, of whose memory it is a view if it can."""
+    """A tensor as a constant; a view of its memory if possible."""
     return Constant(array_of(tensor))

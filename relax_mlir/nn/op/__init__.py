@@ -1,6 +1,5 @@
-"""Operators on tensors of a network; each adds a binding to the open graph."""
+"""Operators on tensors; each emits a binding in the function being built."""
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.op import (
     calls,
     create,
@@ -18,6 +17,7 @@ from relax_mlir.nn.op.movement import *  # noqa: F403
 from relax_mlir.nn.op.reduce import *  # noqa: F403
 from relax_mlir.nn.op.sampling import *  # noqa: F403
 from relax_mlir.nn.tensor import wrap_nested
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = ["wrap_nested"]
 __all__ += calls.__all__

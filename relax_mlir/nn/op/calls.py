@@ -1,4 +1,4 @@
-"""Calls of tensor programs, of registered functions, and of what prints."""
+"""Calls of PrimFuncs and registered functions, and debug printing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from relax_mlir.argument_types import caller_of
 from relax_mlir.errors import BuilderError
 from relax_mlir.nn.extern import call_extern, extern_value
 from relax_mlir.nn.tensor import Tensor, current_builder, wrap_nested
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr import Expr, PrimValue, ShapeExpr, StringImm
+from relax_mlir.objects.expr.struct_info import ObjectStructInfo, StructInfo
 from relax_mlir.objects.prim import PrimExpr
-from relax_mlir.objects.prim_func import PrimFunc
-from relax_mlir.objects.struct_info import ObjectStructInfo, StructInfo
-from relax_mlir.relax import op
+from relax_mlir.objects.stmt.prim_func import PrimFunc
+from relax_mlir.support.argument_types import caller_of
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "debug_func",
@@ -35,13 +35,13 @@ def tensor_expr_op(
     *,
     attrs: Mapping[str, Any] | None = None,
 ) -> Any:  # Any: a tensor, or a tuple of such
-    """Compute what a function of tensor expressions says.
+    """Call a function of tensor expressions, lowered to a PrimFunc.
 
     Args:
         tensor_expr_func: the function.
-        name_hint: what the tensor program is called.
+        name_hint: name of the PrimFunc.
         args: tensors, sizes and numbers.
-        attrs: attributes of the tensor program.
+        attrs: attributes of the PrimFunc.
     """
     value = current_builder().emit_te(
         tensor_expr_func,
@@ -53,14 +53,14 @@ def tensor_expr_op(
 
 
 def tensor_ir_op(func: PrimFunc, name_hint: str, args: Any, out: Any) -> Any:
-    """Call a tensor program, which writes new tensors.
+    """Call a PrimFunc in destination-passing style (``call_tir``).
 
     Args:
-        func: the program: it takes the inputs, then the results; numbers stand among the
-            inputs or behind the results.
-        name_hint: what it is called in the module.
-        args: tensors, shapes and terms.
-        out: placeholders of what it gives: a tensor, or several.
+        func: the PrimFunc, with parameters for inputs, then outputs; scalars are among the
+            inputs or after the outputs.
+        name_hint: its name in the module.
+        args: tensors, shapes and scalar expressions.
+        out: placeholders of the results: a tensor, or several.
     """
     tensors, numbers = _arguments(func, args)
     builder = current_builder()
@@ -76,12 +76,12 @@ def tensor_ir_inplace_op(
     inplace_indices: int | Sequence[int],
     out: Any,
 ) -> Any:
-    """Call a tensor program that writes its results over some of its inputs.
+    """Call a PrimFunc that overwrites some of its inputs (``call_tir_inplace``).
 
     Args:
         func, name_hint, args, out: as for :func:`tensor_ir_op`.
-        inplace_indices: per result, the input that it is written over; -1 for a new
-            tensor.
+        inplace_indices: per result, the index of the input that it overwrites; -1 for a
+            new tensor.
     """
     tensors, numbers = _arguments(func, args)
     builder = current_builder()
@@ -93,7 +93,7 @@ def tensor_ir_inplace_op(
 
 
 def _arguments(func: PrimFunc, args: Any) -> tuple[list[Expr], list[PrimExpr] | None]:
-    """Inputs of a program, and the numbers that it takes behind all tensors."""
+    """Tensor arguments of a PrimFunc, and its trailing scalar arguments or None."""
     listed = list(args) if isinstance(args, (tuple, list)) else [args]
     values: list[Any] = []
     for arg in listed:
@@ -105,17 +105,17 @@ def _arguments(func: PrimFunc, args: Any) -> tuple[list[Expr], list[PrimExpr] | 
             values.append(PrimValue(arg).value)
         else:
             raise TypeError(
-                "Unsupported type: tensor program takes Tensor, ShapeExpr or a term, got "
+                "Unsupported type: a PrimFunc takes Tensor, ShapeExpr or PrimExpr, got "
                 f"{type(arg)}"
             )
     numbers = [v for v in values if isinstance(v, PrimExpr)]
-    if not numbers or len(numbers) != _numbers_behind(func):
+    if not numbers or len(numbers) != _trailing_scalars(func):
         return [PrimValue(v) if isinstance(v, PrimExpr) else v for v in values], None
     return [v for v in values if not isinstance(v, PrimExpr)], numbers
 
 
-def _numbers_behind(func: PrimFunc) -> int:
-    """How many parameters of a program stand behind the last tensor."""
+def _trailing_scalars(func: PrimFunc) -> int:
+    """The number of scalar parameters after the last tensor."""
     is_tensor = [param in func.buffer_map for param in func.params]
     return is_tensor[::-1].index(True) if any(is_tensor) else len(is_tensor)
 
@@ -131,24 +131,24 @@ def _results(out: Any) -> list[StructInfo]:
 
 
 def extern(name: str, args: Sequence[Any], out: Any) -> Any:  # Any: as ``out``
-    """Call a registered function, which writes new tensors.
+    """Call a registered function in destination-passing style.
 
     Args:
-        name: its name.
-        args: tensors, terms, numbers and strings.
-        out: placeholders of what it gives: a tensor, or several.
+        name: the function's name.
+        args: tensors, expressions, numbers and strings.
+        out: placeholders of the results: a tensor, or several.
     """
     return call_extern(name, args, out)
 
 
 def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
-    """Call a registered function when the graph runs, in order with all that prints.
+    """Call a registered debug function at run time, ordered by the I/O effect.
 
-    It gets the line of this call as ``file:line``, then the arguments.
+    It receives the source location of this call as ``file:line``, then the arguments.
 
     Args:
-        name: its name.
-        args: tensors, terms, numbers and strings.
+        name: the function's name.
+        args: tensors, expressions, numbers and strings.
 
     Raises:
         RuntimeError: the network is not exported with ``debug=True``.
@@ -173,13 +173,13 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
 
 
 def print_(tensor: Tensor) -> None:
-    """Print a tensor when the graph runs; the export needs ``debug=True``."""
+    """Print a tensor at run time; the export needs ``debug=True``."""
     line = _line_of(inspect.currentframe())
     debug_func("vm.builtin.debug_print", tensor, _line_info=line)
 
 
 def _line_of(frame: FrameType | None) -> str:
-    """Where a function was called, from the frame of the call."""
+    """The caller's source location as ``file:line``."""
     assert frame is not None
     caller = caller_of(frame)
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"

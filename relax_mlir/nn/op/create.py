@@ -1,4 +1,4 @@
-"""Tensors that are made of no other."""
+"""Tensor creation operators."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from relax_mlir.objects.expr import (
     StringImm,
     const,
 )
-from relax_mlir.objects.prim.terms import Term
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax import op
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.objects.prim.terms import PrimExprLike
+from relax_mlir.tvm.relax import op
 
 __all__ = ["arange", "empty", "full", "ones", "zeros"]
 
 
 def full(
-    shape: Sequence[Term], fill_value: Any, dtype: str = "float32", name: str = "full"
+    shape: Sequence[PrimExprLike],
+    fill_value: Any,
+    dtype: str = "float32",
+    name: str = "full",
 ) -> Tensor:
-    """A tensor of one value: a number, or the element of a tensor of rank 0."""
+    """A tensor filled with a number or the value of a scalar tensor."""
     if isinstance(fill_value, (prim.FloatImm, prim.IntImm)):
         fill_value = fill_value.value
     is_number = isinstance(fill_value, (int, float))
@@ -39,22 +42,28 @@ def full(
     return wrap_nested(op.full(shape, value, dtype), name)
 
 
-def zeros(shape: Sequence[Term], dtype: str = "float32", name: str = "zeros") -> Tensor:
+def zeros(
+    shape: Sequence[PrimExprLike], dtype: str = "float32", name: str = "zeros"
+) -> Tensor:
     """A tensor of zeros."""
     return wrap_nested(op.zeros(shape, dtype), name)
 
 
-def ones(shape: Sequence[Term], dtype: str = "float32", name: str = "ones") -> Tensor:
+def ones(
+    shape: Sequence[PrimExprLike], dtype: str = "float32", name: str = "ones"
+) -> Tensor:
     """A tensor of ones."""
     return wrap_nested(op.ones(shape, dtype), name)
 
 
-def empty(shape: Sequence[Term], dtype: str = "float32", name: str = "empty") -> Tensor:
-    """A tensor whose elements are not set."""
+def empty(
+    shape: Sequence[PrimExprLike], dtype: str = "float32", name: str = "empty"
+) -> Tensor:
+    """An uninitialized tensor."""
     sizes = ShapeExpr(shape)
     args = [sizes, DataTypeImm(dtype), PrimValue(0), StringImm("global")]
-    made = Call(Op.of("relax.builtin.alloc_tensor"), args)
-    return wrap_nested(made.with_struct_info(TensorStructInfo(sizes, dtype)), name)
+    allocated = Call(Op.of("relax.builtin.alloc_tensor"), args)
+    return wrap_nested(allocated.with_struct_info(TensorStructInfo(sizes, dtype)), name)
 
 
 def arange(
@@ -64,5 +73,5 @@ def arange(
     dtype: str | None = "float32",
     name: str = "arange",
 ) -> Tensor:
-    """Numbers from ``start`` to before ``end``; from 0 if only one is given."""
+    """Evenly spaced numbers in [start, end); in [0, start) without ``end``."""
     return wrap_nested(op.arange(start, end, step, dtype), name)

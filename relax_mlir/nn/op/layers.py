@@ -1,4 +1,4 @@
-"""Operators with weights, and what stands beside them in layers."""
+"""Operators of layers: convolutions, normalization, attention, resizing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import ArgumentValueError, UnsupportedArgumentError, shown
+from relax_mlir.errors import ArgumentValueError, UnsupportedArgumentError, short_repr
 from relax_mlir.nn.tensor import Tensor, get_default_dtype, wrap_nested
 from relax_mlir.objects.argument_checks import integer_of, sequence_of
 from relax_mlir.objects.expr import Expr, const
-from relax_mlir.objects.prim.terms import Terms
-from relax_mlir.relax import op
+from relax_mlir.objects.prim.terms import PrimExprLikes
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "conv1d",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _biased(value: Expr, bias: Tensor | None, layout: str, name: str) -> Tensor:
-    """``value`` and one bias per channel."""
+    """``value`` plus an optional bias per channel."""
     if bias is None:
         return wrap_nested(value, name)
     shape = [-1 if axis == "C" else 1 for axis in layout]
@@ -48,13 +48,13 @@ def conv1d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Terms = 1,
-    padding: Terms | str = 0,
-    dilation: Terms = 1,
+    stride: PrimExprLikes = 1,
+    padding: PrimExprLikes | str = 0,
+    dilation: PrimExprLikes = 1,
     groups: int = 1,
     name: str = "conv1d",
 ) -> Tensor:
-    """A convolution of vectors.
+    """1D convolution.
 
     Shapes:
         x: [n, groups c, w]; weight: [o, c, k]; bias: [o].
@@ -74,14 +74,14 @@ def conv2d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Terms = 1,
-    padding: Terms | str = 0,
-    dilation: Terms = 1,
+    stride: PrimExprLikes = 1,
+    padding: PrimExprLikes | str = 0,
+    dilation: PrimExprLikes = 1,
     groups: int = 1,
     data_layout: str = "NCHW",
     name: str = "conv2d",
 ) -> Tensor:
-    """A convolution of images.
+    """2D convolution.
 
     Shapes:
         x: [n, groups c, h, w]; weight: [o, c, kh, kw]; bias: [o].
@@ -106,14 +106,14 @@ def conv3d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Terms = 1,
-    padding: Terms | str = 0,
-    dilation: Terms = 1,
+    stride: PrimExprLikes = 1,
+    padding: PrimExprLikes | str = 0,
+    dilation: PrimExprLikes = 1,
     groups: int = 1,
     data_layout: str = "NCDHW",
     name: str = "conv3d",
 ) -> Tensor:
-    """A convolution of volumes.
+    """3D convolution.
 
     Shapes:
         x: [n, groups c, d, h, w]; weight: [o, c, kd, kh, kw]; bias: [o].
@@ -138,14 +138,14 @@ def conv1d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Terms = 1,
-    padding: Terms | str = 0,
-    output_padding: Terms = 0,
-    dilation: Terms = 1,
+    stride: PrimExprLikes = 1,
+    padding: PrimExprLikes | str = 0,
+    output_padding: PrimExprLikes = 0,
+    dilation: PrimExprLikes = 1,
     groups: int = 1,
     name: str = "conv1d_transpose",
 ) -> Tensor:
-    """A transposed convolution of vectors.
+    """Transposed 1D convolution.
 
     Shapes:
         x: [n, c, w]; weight: [c, o / groups, k]; bias: [o].
@@ -163,7 +163,7 @@ def conv1d_transpose(
 
 
 def _listed(values: Any, where: str) -> list[int]:
-    """One integer, or several, as a list."""
+    """One or several integers as a list."""
     several = values if isinstance(values, Iterable) else [values]
     return [integer_of(v, where) for v in sequence_of(several, where, "integers")]
 
@@ -175,7 +175,7 @@ def _scale_and_shift(
     dtype: str,
     where: str,
 ) -> tuple[Expr, Expr]:
-    """Weight and bias; ones and zeros where there are none."""
+    """Scale and shift; ones and zeros by default."""
     shape = [integer_of(size, where) for size in shape]
     if any(size < 0 for size in shape):
         raise ValueError(f"{where}: expected sizes from 0 up, got {shape}")
@@ -197,15 +197,15 @@ def layer_norm(
     eps: float = 1e-5,
     name: str = "layer_norm",
 ) -> Tensor:
-    """The last dimensions, brought to mean 0 and variance 1, then scaled and shifted.
+    """Layer normalization over the last dimensions.
 
     Args:
         x: the tensor.
         normalized_shape: the sizes of the last dimensions.
-        weight: factors; ones if there are none.
-        bias: summands; zeros if there are none.
-        eps: what is added to the variance.
-        name: what the graph calls it.
+        weight: the scale; ones by default.
+        bias: the shift; zeros by default.
+        eps: added to the variance.
+        name: name of the result variable.
     """
     where = "layer_norm: `normalized_shape`"
     shape = _listed(normalized_shape, where)
@@ -222,7 +222,7 @@ def rms_norm(
     epsilon: float = 1e-5,
     name: str = "rms_norm",
 ) -> Tensor:
-    """The tensor, divided by the root of the mean of squares along axes, then scaled."""
+    """RMS normalization along axes, then scaled."""
     listed = _listed(axes, "rms_norm: `axes`")
     value = op.nn.rms_norm(x.as_expr(), weight.as_expr(), listed, epsilon)
     return wrap_nested(value, name)
@@ -238,17 +238,17 @@ def group_norm(
     axes: Sequence[int] | None = None,
     name: str = "group_norm",
 ) -> Tensor:
-    """Groups of channels, brought to mean 0 and variance 1, then scaled and shifted.
+    """Group normalization.
 
     Args:
         x: the tensor.
-        num_groups: how many groups.
-        weight: a factor per channel; ones if there are none.
-        bias: a summand per channel; zeros if there are none.
-        eps: what is added to the variance.
+        num_groups: the number of groups.
+        weight: the scale per channel; ones by default.
+        bias: the shift per channel; zeros by default.
+        eps: added to the variance.
         channel_axis: the dimension of the channels.
-        axes: the other dimensions of a group; all behind the second if none are given.
-        name: what the graph calls it.
+        axes: the other normalized dimensions; by default all after the second.
+        name: name of the result variable.
     """
     if not -x.ndim <= channel_axis < x.ndim:
         raise ArgumentValueError(
@@ -280,35 +280,34 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     name: str = "scaled_dot_product_attention",
 ) -> Tensor:
-    """Values, weighted by how well their keys fit a query.
+    """Scaled dot-product attention.
 
     Args:
-        query, key, value: tensors of shape [batch, position, head, element].
+        query, key, value: tensors of shape [batch, sequence, head, head size].
         attn_mask: not supported.
-        is_causal: whether a position sees only those up to its own.
-        scale: a factor of the products; one by the root of the head's size if none is
-            given.
-        name: what the graph calls it.
+        is_causal: whether to apply a causal mask.
+        scale: the scale of scores; 1 / sqrt(head size) by default.
+        name: name of the result variable.
 
     Raises:
-        NotImplementedError: there is an ``attn_mask``.
+        NotImplementedError: ``attn_mask`` is given.
     """
     if attn_mask is not None:
         raise UnsupportedArgumentError("`attn_mask`: expected None. Use `is_causal`.")
-    attended = op.nn.attention(
+    output = op.nn.attention(
         query.as_expr(),
         key.as_expr(),
         value.as_expr(),
         causal_mask="TopLeft" if is_causal else None,
         scale=scale,
     )
-    return wrap_nested(attended, name)
+    return wrap_nested(output, name)
 
 
 def interpolate(
     x: Tensor,
     size: Any = None,
-    scale_factor: Terms = None,
+    scale_factor: PrimExprLikes = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -316,20 +315,20 @@ def interpolate(
     data_layout: str = "NCHW",
     name: str = "interpolate",
 ) -> Tensor:
-    """Images in another size.
+    """Resizing of images.
 
     Args:
         x: the images.
-        size: height and width.
-        scale_factor: or by what they grow.
+        size: the new height and width.
+        scale_factor: the scale, as an alternative to ``size``.
         mode: ``nearest``, ``bilinear`` or ``bicubic``.
-        align_corners: whether the middles of the corners stay where they are.
+        align_corners: whether the centers of the corner pixels are aligned.
         recompute_scale_factor, antialias: not supported.
-        data_layout: order of the dimensions.
-        name: what the graph calls it.
+        data_layout: layout of the images.
+        name: name of the result variable.
 
     Raises:
-        NotImplementedError: one that is not supported is given.
+        NotImplementedError: an unsupported argument is given.
     """
     if recompute_scale_factor is not None or antialias is not None:
         raise UnsupportedArgumentError(
@@ -353,17 +352,17 @@ def interpolate(
 
 
 def _scaled(x: Tensor, factor: Any, layout: str) -> list[int]:
-    places = [i for i, axis in enumerate(layout) if axis not in "NC"]
+    spatial = [i for i, axis in enumerate(layout) if axis not in "NC"]
     if factor is None:
         raise ValueError("interpolate: expected `size` or `scale_factor`, got neither")
     many = isinstance(factor, (list, tuple))
-    factors = factor if many else [factor] * len(places)
-    if len(factors) != len(places) or len(layout) != x.ndim:
+    factors = factor if many else [factor] * len(spatial)
+    if len(factors) != len(spatial) or len(layout) != x.ndim:
         raise ValueError(
-            f"interpolate: expected {len(places)} factors and data of {len(layout)} "
-            f"dimensions, got {shown(factors)} and {x.shape}"
+            f"interpolate: expected {len(spatial)} factors and data of {len(layout)} "
+            f"dimensions, got {short_repr(factors)} and {x.shape}"
         )
-    return [int(x.shape[i] * f) for i, f in zip(places, factors, strict=True)]
+    return [int(x.shape[i] * f) for i, f in zip(spatial, factors, strict=True)]
 
 
 def get_timestep_embedding(
@@ -375,16 +374,16 @@ def get_timestep_embedding(
     max_period: int = 10000,
     name: str = "get_timestep_embedding",
 ) -> Tensor:
-    """Sines and cosines of times, at frequencies that fall from 1 to 1 / ``max_period``.
+    """Sinusoidal timestep embedding, at frequencies from 1 down to 1 / ``max_period``.
 
     Args:
-        x: the times, a vector.
-        embedding_dim: how many for each; a last zero makes the number odd.
+        x: the timesteps, a vector.
+        embedding_dim: size of the embedding; an odd one is padded with a zero.
         flip_sin_to_cos: whether the cosines come first.
-        downscale_freq_shift: how many steps fewer than frequencies there are.
+        downscale_freq_shift: subtracted from the number of frequencies in the exponent.
         scale: a factor of the angles.
         max_period: the longest period, in units of 2 pi.
-        name: what the graph calls it.
+        name: name of the result variable.
     """
     if max_period <= 0:
         raise ValueError(f"`max_period`: expected more than 0, got {max_period}")

@@ -1,4 +1,4 @@
-"""Operators that move elements and compute none."""
+"""Data movement operators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from relax_mlir.nn.tensor import Tensor, wrap_nested
 from relax_mlir.objects.expr import Var
-from relax_mlir.objects.prim.terms import Term
-from relax_mlir.relax import op
+from relax_mlir.objects.prim.terms import PrimExprLike
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "broadcast_to",
@@ -28,22 +28,22 @@ __all__ = [
 
 
 def unsqueeze(x: Tensor, dim: int, name: str = "unsqueeze") -> Tensor:
-    """One more dimension of size 1, at ``dim``."""
+    """Insert a unit dimension at ``dim``."""
     return wrap_nested(op.expand_dims(x.as_expr(), dim), name)
 
 
 def squeeze(x: Tensor, axis: int = -1, name: str = "squeeze") -> Tensor:
-    """Without a dimension of size 1."""
+    """Remove a unit dimension."""
     return wrap_nested(op.squeeze(x.as_expr(), axis), name)
 
 
 def concat(x: Sequence[Tensor], dim: int, name: str = "concat") -> Tensor:
-    """Tensors one after the other along a dimension."""
+    """Concatenation along a dimension."""
     return wrap_nested(op.concat([t.as_expr() for t in x], dim), name)
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0, name: str = "chunk") -> Any:
-    """Equal parts along a dimension; the last may be smaller."""
+    """Split into equal chunks along a dimension; the last may be smaller."""
     return wrap_nested(op.split(x.as_expr(), chunks, dim), name)
 
 
@@ -53,58 +53,58 @@ def split(
     axis: int = 0,
     name: str = "split",
 ) -> Any:
-    """Parts along an axis: so many equal ones, or those that begin at these places."""
+    """Split along an axis into equal sections, or at indices."""
     return wrap_nested(op.split(ary.as_expr(), indices_or_sections, axis), name)
 
 
 def broadcast_to(
-    x: Tensor, shape: Sequence[Term], name: str = "broadcast_to"
+    x: Tensor, shape: Sequence[PrimExprLike], name: str = "broadcast_to"
 ) -> Tensor:
-    """The elements repeated along dimensions of size 1, to a shape."""
+    """Broadcast to a shape."""
     return wrap_nested(op.broadcast_to(x.as_expr(), shape), name)
 
 
-def reshape(x: Tensor, shape: Sequence[Term], name: str = "reshape") -> Tensor:
-    """The same elements in another shape; -1 is what is left, 0 the size as it is."""
+def reshape(x: Tensor, shape: Sequence[PrimExprLike], name: str = "reshape") -> Tensor:
+    """Reshape; -1 is inferred, 0 keeps the input's size."""
     return wrap_nested(op.reshape(x.as_expr(), shape), name)
 
 
 def permute_dims(
     x: Tensor, axes: Sequence[int] | None = None, name: str | None = None
 ) -> Tensor:
-    """The dimensions in another order; backwards if none is given.
+    """Permutation of dimensions; reversal by default.
 
-    The graph calls the weight ``linear1.weight``, seen so, ``matmul1_weight``.
+    The transpose of the weight ``linear1.weight`` is named ``matmul1.weight``.
     """
     if name is None:
         expr = x.as_expr()
-        called = expr.name_hint if isinstance(expr, Var) else ""
-        is_linear = "linear" in called
-        name = called.replace("linear", "matmul") if is_linear else "permute_dims"
+        old = expr.name_hint if isinstance(expr, Var) else ""
+        is_linear = "linear" in old
+        name = old.replace("linear", "matmul") if is_linear else "permute_dims"
     return wrap_nested(op.permute_dims(x.as_expr(), axes), name)
 
 
 def permute(x: Tensor, axes: Sequence[int] | None, name: str = "permute") -> Tensor:
-    """The dimensions in another order; backwards if ``axes`` is None."""
+    """Permutation of dimensions; reversal if ``axes`` is None."""
     return wrap_nested(op.permute_dims(x.as_expr(), axes), name)
 
 
 def repeat(
     x: Tensor, repeats: int, axis: int | None = None, name: str = "repeat"
 ) -> Tensor:
-    """Each element ``repeats`` times, along one axis or flat."""
+    """Repeat each element, along an axis or flattened."""
     return wrap_nested(op.repeat(x.as_expr(), repeats, axis), name)
 
 
 def take(
     x: Tensor, indices: Tensor, axis: int | None = None, name: str = "take"
 ) -> Tensor:
-    """The elements, or slices along an axis, with these indices."""
+    """Gather of elements, or of slices along an axis."""
     return wrap_nested(op.take(x.as_expr(), indices.as_expr(), axis), name)
 
 
 def triu(x: Tensor, diagonal: int = 0, name: str = "triu") -> Tensor:
-    """The elements on a diagonal and above; zero elsewhere."""
+    """Upper triangle from a diagonal on; zero elsewhere."""
     return wrap_nested(op.triu(x.as_expr(), diagonal), name)
 
 
@@ -115,14 +115,14 @@ def pad(
     value: float = 0.0,
     name: str = "pad",
 ) -> Tensor:
-    """More elements around a tensor.
+    """Padding of a tensor.
 
     Args:
         x: the tensor.
-        pad: how many before and behind, dimension by dimension.
+        pad: widths before and after each dimension.
         mode: ``constant``, ``reflect``, ``replicate`` or ``circular``.
         value: the constant.
-        name: what the graph calls it.
+        name: name of the result variable.
     """
     padded = op.nn.pad(x.as_expr(), pad_width=pad, pad_mode=mode, pad_value=value)
     return wrap_nested(padded, name)

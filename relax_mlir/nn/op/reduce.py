@@ -1,4 +1,4 @@
-"""Operators that combine elements along axes, and that sort."""
+"""Reductions, matmul, scans and sorting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_mlir.nn.tensor import Tensor, wrap_nested
-from relax_mlir.relax import op
+from relax_mlir.tvm.relax import op
 
 __all__ = ["argsort", "cumsum", "matmul", "max", "min", "sort", "sum", "topk"]
 
@@ -17,7 +17,7 @@ def sum(
     keepdims: bool = False,
     name: str = "sum",
 ) -> Tensor:
-    """The sum along some axes, or all."""
+    """Sum along axes, by default all."""
     return wrap_nested(op.sum(x.as_expr(), axis, keepdims), name)
 
 
@@ -27,7 +27,7 @@ def max(
     keepdims: bool = False,
     name: str = "max",
 ) -> Tensor:
-    """The largest element along some axes, or all."""
+    """Maximum along axes, by default all."""
     return wrap_nested(op.max(x.as_expr(), axis, keepdims), name)
 
 
@@ -37,14 +37,14 @@ def min(
     keepdims: bool = False,
     name: str = "min",
 ) -> Tensor:
-    """The smallest element along some axes, or all."""
+    """Minimum along axes, by default all."""
     return wrap_nested(op.min(x.as_expr(), axis, keepdims), name)
 
 
 def matmul(
     a: Tensor, b: Tensor, out_dtype: str | None = None, name: str = "matmul"
 ) -> Tensor:
-    """The matrix product; leading dimensions are batches."""
+    """Matmul, batched over leading dimensions."""
     value = op.matmul(a.as_expr(), b.as_expr(), out_dtype=out_dtype)
     return wrap_nested(value, name)
 
@@ -56,14 +56,14 @@ def cumsum(
     exclusive: bool | None = None,
     name: str = "cumsum",
 ) -> Tensor:
-    """Sums of all elements up to each one.
+    """Cumulative sum.
 
     Args:
         data: the tensor.
-        axis: along which; None for the flattened tensor.
+        axis: the axis; None for the flattened tensor.
         dtype: element type of the sums.
-        exclusive: whether the element itself is left out.
-        name: what the graph calls it.
+        exclusive: whether a sum excludes the element itself.
+        name: name of the result variable.
     """
     options: dict[str, Any] = {} if exclusive is None else {"exclusive": exclusive}
     return wrap_nested(op.cumsum(data.as_expr(), axis, dtype, **options), name)
@@ -72,7 +72,7 @@ def cumsum(
 def sort(
     x: Tensor, axis: int = -1, descending: bool = False, name: str = "sort"
 ) -> Tensor:
-    """The elements in order along an axis."""
+    """Sorted elements along an axis."""
     return wrap_nested(op.sort(x.as_expr(), axis, descending), name)
 
 
@@ -83,7 +83,7 @@ def argsort(
     dtype: str = "int32",
     name: str = "argsort",
 ) -> Tensor:
-    """Where the elements in order along an axis stand."""
+    """Indices that sort an axis."""
     return wrap_nested(op.argsort(data.as_expr(), axis, descending, dtype), name)
 
 
@@ -96,16 +96,16 @@ def topk(
     dtype: str = "int32",
     name: str = "topk",
 ) -> Any:
-    """The first ``k`` elements in order along an axis, and where they stand.
+    """The ``k`` largest or smallest elements along an axis, sorted, and their indices.
 
     Args:
         data: the tensor.
-        k: how many.
-        axis: along which.
+        k: the number of elements.
+        axis: the axis.
         ret_type: ``both``, ``values`` or ``indices``.
-        largest: whether the largest come first.
+        largest: whether to return the largest elements.
         dtype: element type of the indices.
-        name: what the graph calls it.
+        name: name of the result variable.
     """
     value = op.topk(data.as_expr(), k, axis, ret_type, largest, dtype)
     return wrap_nested(value, name)

@@ -1,4 +1,4 @@
-"""Operators that draw from probabilities, and the exchange between workers."""
+"""Sampling operators and collective communication."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir import te, tir
 from relax_mlir.errors import MismatchError
 from relax_mlir.nn.op.calls import tensor_expr_op
 from relax_mlir.nn.op.elementwise import divide
 from relax_mlir.nn.op.reduce import cumsum, sum
 from relax_mlir.nn.tensor import Tensor, wrap_nested
-from relax_mlir.objects.structure import structural_equal
-from relax_mlir.relax import op
+from relax_mlir.objects.compare.structural_equal import structural_equal
+from relax_mlir.tvm import te, tir
+from relax_mlir.tvm.relax import op
 
 __all__ = [
     "ccl_allgather",
@@ -31,26 +31,26 @@ def ccl_allreduce(
     in_group: bool = True,
     name: str = "ccl_allreduce",
 ) -> Tensor:
-    """The tensors of all workers combined.
+    """All-reduce over the workers.
 
     Args:
         x: the tensor of this worker.
-        op_type: how: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``.
-        in_group: whether only workers of one group are combined.
-        name: what the graph calls it.
+        op_type: the reduction: ``"sum"``, ``"prod"``, ``"min"``, ``"max"`` or ``"avg"``.
+        in_group: whether to reduce within the worker's group only.
+        name: name of the result variable.
     """
     return wrap_nested(op.ccl.allreduce(x.as_expr(), op_type, in_group), name)
 
 
 def ccl_allgather(x: Tensor, num_workers: int, name: str = "ccl_allgather") -> Tensor:
-    """The tensors of all workers, one after the other along the first axis."""
+    """All-gather: the tensors of all workers, concatenated along the first axis."""
     return wrap_nested(op.ccl.allgather(x.as_expr(), num_workers), name)
 
 
 def ccl_broadcast_from_worker0(
     x: Tensor, name: str = "broadcast_from_worker"
 ) -> Tensor:
-    """The tensor of the first worker."""
+    """Broadcast of the first worker's tensor."""
     return wrap_nested(op.ccl.broadcast_from_worker0(x.as_expr()), name)
 
 
@@ -61,17 +61,17 @@ def multinomial_from_uniform(
     dtype: str = "int64",
     name: str = "multinomial_from_uniform",
 ) -> Tensor:
-    """One column per random number, drawn by the probabilities of a row.
+    """Multinomial sampling: one column index per random number.
 
     Args:
         prob: probabilities, which sum to 1 in every row.
-        uniform_sample: numbers of [0, 1), in one column.
-        sample_indices: the row for each of them; None where each has its own.
+        uniform_sample: random numbers in [0, 1), [samples, 1].
+        sample_indices: the row to sample from, per random number; None for row i.
         dtype: element type of the result.
-        name: what the graph calls it.
+        name: name of the result variable.
 
     Raises:
-        AssertionError: there are not as many rows as numbers.
+        AssertionError: the shapes do not match.
     """
     rows = _rows(prob, uniform_sample, sample_indices)
     operands = (prob.as_expr(), uniform_sample.as_expr(), rows.as_expr())
@@ -86,36 +86,36 @@ def sample_top_p_top_k_from_sorted_prob(
     uniform_sample: Tensor,
     sample_indices: Tensor | None = None,
 ) -> Tensor:
-    """One index per random number, drawn among the likeliest of a row.
+    """Top-p and top-k sampling: one index per random number.
 
     Args:
         sorted_prob: probabilities, in descending order in every row.
-        sorted_index: what each of them belongs to.
-        top_p: per row, the sum of probabilities at which no more are added.
-        top_k: per row, how many there are at most.
-        uniform_sample: numbers of [0, 1), in one column.
-        sample_indices: the row for each of them; None where each has its own.
+        sorted_index: their original indices.
+        top_p: cumulative probability threshold per row.
+        top_k: maximum number of candidates per row.
+        uniform_sample: random numbers in [0, 1), [samples, 1].
+        sample_indices: the row to sample from, per random number; None for row i.
 
     Raises:
-        AssertionError: there are not as many rows as numbers.
+        AssertionError: the shapes do not match.
     """
     rows = _rows(sorted_prob, uniform_sample, sample_indices)
     sums = cumsum(sorted_prob, axis=1)
     total = tensor_expr_op(_at_cutoff, "get_renorm_prob", [sums, sums, top_p, top_k])
     inputs = [sums, sorted_index, total, uniform_sample, rows]
-    return tensor_expr_op(_drawn, "get_index_from_sorted", inputs)
+    return tensor_expr_op(_sampled_index, "get_index_from_sorted", inputs)
 
 
 def renormalize_top_p_top_k_prob(
     prob: Tensor, sorted_prob: Tensor, top_p: Tensor, top_k: Tensor
 ) -> Tensor:
-    """The likeliest probabilities of each row, scaled to sum to 1; the others are 0.
+    """Top-p and top-k filtering: renormalized probabilities, 0 for filtered ones.
 
     Args:
         prob: the probabilities.
         sorted_prob: the same, in descending order in every row.
-        top_p: per row, the sum of probabilities at which no more are added.
-        top_k: per row, how many there are at most.
+        top_p: cumulative probability threshold per row.
+        top_k: maximum number of candidates per row.
     """
     sums = cumsum(sorted_prob, axis=1)
     inputs = [sums, sorted_prob, top_p, top_k]
@@ -125,7 +125,7 @@ def renormalize_top_p_top_k_prob(
 
 
 def _rows(prob: Tensor, uniform_sample: Tensor, rows: Tensor | None) -> Tensor:
-    """The row of probabilities that each random number draws from."""
+    """The row to sample from per random number, [samples, 1]."""
     numbers = uniform_sample.shape
     if rows is not None:
         if not structural_equal(list(rows.shape), list(numbers)):
@@ -143,7 +143,7 @@ def _rows(prob: Tensor, uniform_sample: Tensor, rows: Tensor | None) -> Tensor:
     if not structural_equal(prob.shape[0], count):
         raise MismatchError(
             f"uniform_sample: expected one number per row, {prob.shape[0]}, got "
-            f"{count}\nhint: sample_indices says which row each of them draws from"
+            f"{count}\nhint: `sample_indices` gives the row of each random number"
         )
     return Tensor.from_const(np.arange(count, dtype="int64").reshape(-1, 1))
 
@@ -151,13 +151,13 @@ def _rows(prob: Tensor, uniform_sample: Tensor, rows: Tensor | None) -> Tensor:
 def _at_cutoff(
     sums: te.Tensor, values: te.Tensor, top_p: te.Tensor, top_k: te.Tensor
 ) -> te.Tensor:
-    """Of sorted ``values``, the last one that is kept in each row."""
+    """The last of the sorted ``values`` of each row that passes top-p and top-k."""
     rows, columns = sums.shape
     j = te.reduce_axis((0, columns), name="j")
 
-    def is_below(i: Any) -> Any:  # Any: a term
-        place = tir.Cast(top_k.dtype, j.var) + 1
-        return tir.all(sums[i, j] < top_p[i, 0], place < top_k[i, 0])
+    def is_below(i: Any) -> Any:  # Any: PrimExpr
+        rank = tir.Cast(top_k.dtype, j.var) + 1
+        return tir.all(sums[i, j] < top_p[i, 0], rank < top_k[i, 0])
 
     def number(i: Any) -> Any:
         return te.sum(tir.Select(is_below(i), 1, 0), axis=j)
@@ -170,14 +170,14 @@ def _at_cutoff(
     )
 
 
-def _drawn(
+def _sampled_index(
     sums: te.Tensor,
     index: te.Tensor,
     total: te.Tensor,
     uniform_sample: te.Tensor,
     sample_indices: te.Tensor,
 ) -> te.Tensor:
-    """What the first sum belongs to that is above a random part of the total."""
+    """Inverse transform sampling: the index of the first cumulative sum above u * total."""
     count, columns = uniform_sample.shape[0], sums.shape[1]
     j = te.reduce_axis((0, columns), name="j")
 
@@ -195,7 +195,7 @@ def _drawn(
 
 
 def _not_below(prob: te.Tensor, least: te.Tensor) -> te.Tensor:
-    """The probabilities that are not below the least of their row; 0 for the others."""
+    """Probabilities of at least ``least`` of their row; 0 for the others."""
     return te.compute(
         prob.shape,
         lambda i, j: tir.Select(prob[i, j] >= least[i, 0], prob[i, j], 0.0),

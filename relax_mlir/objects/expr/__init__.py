@@ -1,8 +1,9 @@
-"""The expressions of Relax as Python objects.
+"""Relax expressions as Python objects.
 
-What stands in a module is read from MLIR as these objects (:mod:`.reader`), and written
-to it from them (:mod:`.writer`); a module holds MLIR alone. Variables are compared by
-identity: one function gives the same object for the same value each time it is asked.
+A module holds MLIR only: these objects are read from it
+(:mod:`relax_mlir.objects.read.relax`) and written to it
+(:mod:`relax_mlir.objects.write.relax`). Variables compare by identity: a function returns
+the same object for the same value each time.
 """
 
 from relax_mlir.objects.expr.attrs import Attrs
@@ -17,7 +18,9 @@ from relax_mlir.objects.expr.bindings import (
     as_sequence,
 )
 from relax_mlir.objects.expr.calls import Call, is_leaf
+from relax_mlir.objects.expr.node import Expr
 from relax_mlir.objects.expr.operator import Op
+from relax_mlir.objects.expr.struct_info import ShapeExpr
 from relax_mlir.objects.expr.values import (
     ArrayData,
     Constant,
@@ -36,8 +39,6 @@ from relax_mlir.objects.expr.variables import (
     Id,
     Var,
 )
-from relax_mlir.objects.node import Expr
-from relax_mlir.objects.struct_info import ShapeExpr
 
 __all__ = [
     "ArrayData",

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from relax_mlir.argument_types import checked
 from relax_mlir.errors import UnknownAttributeError, UnknownNameError, near_misses
 from relax_mlir.objects.argument_checks import integer_of, mapping_of
+from relax_mlir.support.argument_types import checked
 
 __all__ = ["Attrs"]
 
 
 class Attrs(Mapping[str, Any]):
-    """Attributes of a call or a function, as items and as fields."""
+    """Attributes of a call or a function, accessible as items and as fields."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._values: dict[str, Any] = mapping_of(values, "Attrs")
 
-    def __getitem__(self, name: str) -> Any:  # Any: as many types as attributes
+    def __getitem__(self, name: str) -> Any:  # Any: the type depends on the attribute
         return self._values[name]
 
     def __getattr__(self, name: str) -> Any:
@@ -37,24 +37,24 @@ class Attrs(Mapping[str, Any]):
 
     @checked
     def get_str(self, name: str) -> str:
-        """An attribute that is a string.
+        """The value of a string attribute.
 
         Raises:
-            UnknownNameError: there is none of this name.
+            UnknownNameError: the attribute does not exist.
         """
-        return str(self._found("get_str", name))
+        return str(self._lookup("get_str", name))
 
     @checked
     def get_int(self, name: str) -> int:
-        """An attribute that is an integer.
+        """The value of an integer attribute.
 
         Raises:
-            UnknownNameError: there is none of this name.
-            TypeError: it is no integer.
+            UnknownNameError: the attribute does not exist.
+            TypeError: its value is no integer.
         """
-        return integer_of(self._found("get_int", name), f"Attrs.get_int: `{name}`")
+        return integer_of(self._lookup("get_int", name), f"Attrs.get_int: `{name}`")
 
-    def _found(self, where: str, name: str) -> Any:
+    def _lookup(self, where: str, name: str) -> Any:
         if name not in self._values:
             known = [str(n) for n in self._values]
             raise UnknownNameError(

@@ -1,4 +1,4 @@
-"""Bindings of variables, blocks of them, and choices between such blocks."""
+"""Bindings, binding blocks, sequence expressions and conditionals."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
-from relax_mlir.objects.expr.variables import Var, given_info
-from relax_mlir.objects.node import Expr
+from relax_mlir.objects.expr.node import Expr
+from relax_mlir.objects.expr.struct_info import StructInfo
+from relax_mlir.objects.expr.variables import Var, to_struct_info
 from relax_mlir.objects.printing import Printed
-from relax_mlir.objects.struct_info import StructInfo
 
 __all__ = [
     "Binding",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Binding(Printed):
-    """Something that gives a variable its value."""
+    """Base class of bindings of a variable to a value."""
 
     var: Var
     value: Expr
@@ -43,23 +43,23 @@ class VarBinding(Binding):
 
 
 class MatchCast(Binding):
-    """``var = R.match_cast(value, struct_info)``: checked when it runs."""
+    """``var = R.match_cast(value, struct_info)``: checked at run time."""
 
     def __init__(
         self, var: Var, value: Expr, struct_info: Any, span: object = None
     ) -> None:
         self.var = instance_of(var, Var, "MatchCast: `var`", "a variable")
         self.value = instance_of(value, Expr, "MatchCast: `value`", "an expression")
-        self.struct_info: StructInfo = given_info(struct_info)
+        self.struct_info: StructInfo = to_struct_info(struct_info)
 
     @property
     def ty(self) -> StructInfo:
-        """TVM's newest spelling of ``struct_info``."""
+        """Alias of ``struct_info`` in TVM's newest releases."""
         return self.struct_info
 
 
 class BindingBlock(Printed):
-    """Bindings in order."""
+    """A sequence of bindings."""
 
     def __init__(self, bindings: Sequence[Binding], span: object = None) -> None:
         self.bindings: tuple[Binding, ...]
@@ -71,15 +71,15 @@ class BindingBlock(Printed):
 
 
 class DataflowBlock(BindingBlock):
-    """Bindings that do nothing but compute: their order is free."""
+    """A binding block without side effects, whose bindings may be reordered."""
 
 
 class SeqExpr(Expr):
-    """Blocks of bindings, and the value after them.
+    """Binding blocks followed by a result value.
 
     Attributes:
-        blocks: in order.
-        body: a variable, a constant, or a tuple of such.
+        blocks: the binding blocks, in order.
+        body: the result: a variable, a constant, or a tuple of these.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class SeqExpr(Expr):
 
 
 def as_sequence(expr: Expr) -> SeqExpr:
-    """An expression as the body of a function or a branch."""
+    """An expression wrapped as a sequence expression, for a function or a branch."""
     return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
 
 
 class If(Expr):
-    """One of two values, by a condition.
+    """A conditional expression.
 
     Attributes:
         cond: a boolean tensor of rank 0, or a boolean scalar.

@@ -1,4 +1,4 @@
-"""Calls, and what may be an argument of them."""
+"""Call expressions, and the leaf expressions of TVM's normal form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Any
 
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr.attrs import Attrs
+from relax_mlir.objects.expr.node import Expr
 from relax_mlir.objects.expr.operator import Op
+from relax_mlir.objects.expr.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    ShapeExpr,
+    StructInfo,
+)
 from relax_mlir.objects.expr.values import (
     Constant,
     DataTypeImm,
@@ -19,14 +26,7 @@ from relax_mlir.objects.expr.variables import (
     ExternFunc,
     GlobalVar,
     Var,
-    given_info,
-)
-from relax_mlir.objects.node import Expr
-from relax_mlir.objects.struct_info import (
-    FuncStructInfo,
-    ObjectStructInfo,
-    ShapeExpr,
-    StructInfo,
+    to_struct_info,
 )
 
 __all__ = ["Call", "is_leaf"]
@@ -38,13 +38,13 @@ _LEAVES = (
 
 
 class Call(Expr):
-    """A call of an operator, of a function of the module, or of a value.
+    """A call of an operator, a global function, or a function value.
 
     Attributes:
-        op: an :class:`Op`, :class:`GlobalVar`, :class:`ExternFunc` or an expression.
-        args: its arguments.
-        attrs: named ones.
-        sinfo_args: types among the arguments; ``ty_args`` is TVM's newest spelling.
+        op: the callee: an :class:`Op`, :class:`GlobalVar`, :class:`ExternFunc` or expression.
+        args: positional arguments.
+        attrs: keyword attributes.
+        sinfo_args: struct-info arguments; ``ty_args`` is the alias in TVM's newest releases.
     """
 
     def __init__(
@@ -63,27 +63,27 @@ class Call(Expr):
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
         infos = sinfo_args if sinfo_args is not None else ty_args
         infos = sequence_of(() if infos is None else infos, "Call", "struct info")
-        self.sinfo_args: tuple[StructInfo, ...] = tuple(map(given_info, infos))
+        self.sinfo_args: tuple[StructInfo, ...] = tuple(map(to_struct_info, infos))
         self.span = span
 
     @property
     def ty_args(self) -> tuple[StructInfo, ...]:
-        """TVM's newest spelling of ``sinfo_args``."""
+        """Alias of ``sinfo_args`` in TVM's newest releases."""
         return self.sinfo_args
 
     def with_struct_info(self, info: StructInfo) -> Call:
-        """The same call, of which the result is known."""
-        made = Call(self.op, self.args, self.attrs, self.sinfo_args, self.span)
-        made._struct_info = info
-        return made
+        """The same call with the struct info of its result set."""
+        call = Call(self.op, self.args, self.attrs, self.sinfo_args, self.span)
+        call._struct_info = info
+        return call
 
 
 def _callee(op: Expr) -> Expr:
-    """What a call calls, checked as far as it is known.
+    """The callee, checked as far as its struct info is known.
 
     Raises:
         TypeError: it is no expression.
-        ValueError: it is a variable that holds no function.
+        ValueError: it is a variable whose struct info is not that of a function.
     """
     instance_of(op, Expr, "Call", "an operator or a function")
     info = op.struct_info_or_none() if isinstance(op, Var) else None
@@ -93,7 +93,7 @@ def _callee(op: Expr) -> Expr:
 
 
 def is_leaf(expr: Expr) -> bool:
-    """Whether an expression may be an argument as it is, in TVM's normal form."""
+    """Whether TVM's normal form (ANF) allows an expression as an argument."""
     if isinstance(expr, Tuple):
         return all(map(is_leaf, expr.fields))
     return isinstance(expr, _LEAVES)

@@ -1,22 +1,22 @@
-"""The operators of Relax, by name, and what is registered of them."""
+"""Relax operators by name, and their registered attributes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from relax_mlir.argument_types import checked
 from relax_mlir.objects.argument_checks import instance_of
-from relax_mlir.objects.node import Expr
-from relax_mlir.objects.struct_info import FuncStructInfo
+from relax_mlir.objects.expr.node import Expr
+from relax_mlir.objects.expr.struct_info import FuncStructInfo
+from relax_mlir.support.argument_types import checked
 
 __all__ = ["Op"]
 
 
 class Op(Expr):
-    """An operator, by its name; there is one object per name.
+    """A Relax operator; a singleton per name.
 
     Attributes:
-        name: such as ``relax.add``.
+        name: the operator name, such as ``relax.add``.
     """
 
     _all: dict[str, Op] = {}  # noqa: RUF012  it is the registry
@@ -24,11 +24,13 @@ class Op(Expr):
     def __init__(self, name: str) -> None:
         self.name = instance_of(name, str, "Op: `name`", "a string")
         self._struct_info = FuncStructInfo.opaque_func(purity=True)
-        self._attrs: dict[str, Any] = {}  # Any: as many types as attributes
+        self._attrs: dict[str, Any] = {}  # Any: the type depends on the attribute
 
     @staticmethod
-    def with_attr(name: str) -> dict[str, Any]:  # Any: what the attribute is
-        """The values of an attribute, by the names of the operators that have it."""
+    def with_attr(
+        name: str,
+    ) -> dict[str, Any]:  # Any: the type depends on the attribute
+        """The values of an attribute, by the names of the operators that define it."""
         operators = Op._all.values()
         return {op.name: op._attrs[name] for op in operators if name in op._attrs}
 
@@ -41,37 +43,37 @@ class Op(Expr):
 
     @checked
     def get_attr(self, name: str) -> Any:
-        """What is registered of the operator under this name; None for nothing."""
-        from relax_mlir.objects.operators import own_attr
+        """The value of an attribute, or None."""
+        from relax_mlir.objects.operators import builtin_attr
 
-        return self._attrs[name] if name in self._attrs else own_attr(self, name)
+        return self._attrs[name] if name in self._attrs else builtin_attr(self, name)
 
     @checked
     def has_attr(self, name: str) -> bool:
-        """Whether something is registered of the operator under this name."""
+        """Whether the attribute is registered."""
         return name in self._attrs
 
     @checked
     def set_attr(self, name: str, value: Any, plevel: int = 10) -> None:
-        """Register something of the operator, in place of what was registered."""
+        """Sets an attribute, replacing an earlier value."""
         self._attrs[name] = value
 
     @checked
     def reset_attr(self, name: str) -> None:
-        """Forget what is registered of the operator under this name."""
+        """Removes an attribute."""
         self._attrs.pop(name, None)
 
     @staticmethod
     def of(name: str) -> Op:
-        """The operator with this name, known or not."""
+        """The operator of this name, created if it is unknown."""
         return Op._all.setdefault(name, Op(name))
 
     @staticmethod
     def get(name: str) -> Op:
-        """The operator with this name.
+        """The registered operator of this name.
 
         Raises:
-            AttributeError: there is none.
+            AttributeError: it does not exist.
         """
         from relax_mlir.objects.operators import get_op
 

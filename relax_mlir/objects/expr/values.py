@@ -1,4 +1,4 @@
-"""Arrays, scalars, strings and tuples as expressions."""
+"""Constants, scalar and string values, and tuples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from relax_mlir.errors import MissingElementError, shown
+from relax_mlir.errors import MissingElementError, short_repr
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import (
     dtype_text,
@@ -16,16 +16,16 @@ from relax_mlir.objects.argument_checks import (
     integer_of,
     sequence_of,
 )
-from relax_mlir.objects.node import Expr
-from relax_mlir.objects.prim import PrimExpr
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.node import Expr
+from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
-    element,
+    checked_element,
 )
+from relax_mlir.objects.prim import PrimExpr
 
 __all__ = [
     "ArrayData",
@@ -41,54 +41,54 @@ __all__ = [
 
 
 class ArrayData(np.ndarray):
-    """The array of a constant, with the methods of TVM's tensors."""
+    """The data of a constant: a numpy array with the methods of TVM's tensors."""
 
     def numpy(self) -> np.ndarray:
-        """The plain array."""
+        """The data as a plain numpy array."""
         return self.view(np.ndarray)
 
     asnumpy = numpy
 
 
 class Constant(Expr):
-    """An array.
+    """A constant tensor.
 
     Attributes:
-        data: its elements; ``data.numpy()`` is the array.
+        data: its elements; ``data.numpy()`` is a numpy array.
     """
 
     def __init__(self, data: Any, struct_info: Any = None, span: object = None) -> None:
         array = data.numpy() if hasattr(data, "numpy") else data
         try:
             self.array = np.asarray(array)
-        except (TypeError, ValueError):  # nested lists of several lengths
+        except (TypeError, ValueError):  # ragged nested lists
             self.array = np.array(None)
         if self.array.dtype.kind not in "biufcV":
             raise TypeError(
-                f"Constant: expected an array of numbers, got {shown(data)}"
+                f"Constant: expected an array of numbers, got {short_repr(data)}"
             )
         own = TensorStructInfo(self.array.shape, self.array.dtype.name)
         self._struct_info = own if struct_info is None else struct_info
 
     @property
     def data(self) -> ArrayData:
-        """Its elements."""
+        """Its data."""
         return self.array.view(ArrayData)
 
 
 class PrimValue(Expr):
-    """A scalar expression as a value."""
+    """A scalar expression as a Relax value."""
 
     def __init__(self, value: Any, span: object = None) -> None:
-        number = isinstance(value, int) and not isinstance(value, bool)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
         self.value: PrimExpr = (
-            prim.IntImm("int64", value) if number else prim.convert(value)
+            prim.IntImm("int64", value) if is_number else prim.convert(value)
         )
         self._struct_info = PrimStructInfo(value=self.value)
 
     @property
     def ty(self) -> StructInfo:
-        """Its element type: types of TVM's newest spelling do not say the value."""
+        """Its element type; in TVM's newest releases types carry no value."""
         return PrimStructInfo(self.value.dtype)
 
     def __eq__(self, other: object) -> bool:
@@ -101,7 +101,7 @@ class PrimValue(Expr):
 
 
 class StringImm(Expr):
-    """A string as a value."""
+    """A string as a Relax value."""
 
     def __init__(self, value: str, span: object = None) -> None:
         self.value = instance_of(value, str, "StringImm: `value`", "a string")
@@ -117,7 +117,7 @@ class StringImm(Expr):
 
 
 class DataTypeImm(Expr):
-    """An element type as a value."""
+    """An element type as a Relax value."""
 
     def __init__(self, value: str, span: object = None) -> None:
         self.value = dtype_text(value, "DataTypeImm: `value`")
@@ -131,7 +131,7 @@ class DataTypeImm(Expr):
 
 
 class Tuple(Expr):
-    """Several values as one."""
+    """A tuple of values."""
 
     def __init__(self, fields: Any, span: object = None) -> None:
         listed = sequence_of(fields, "Tuple", "expressions")
@@ -147,7 +147,7 @@ class Tuple(Expr):
         return TupleStructInfo([k for k in known if k is not None])
 
     def __getitem__(self, index: Any) -> Any:
-        return element(self.fields, index, "Tuple")
+        return checked_element(self.fields, index, "Tuple")
 
     def __len__(self) -> int:
         return len(self.fields)
@@ -157,7 +157,7 @@ class Tuple(Expr):
 
 
 class TupleGetItem(Expr):
-    """One element of a tuple."""
+    """A field of a tuple."""
 
     def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
         where = "TupleGetItem"
@@ -178,15 +178,15 @@ class TupleGetItem(Expr):
 
 
 def const(value: Any, dtype: Any = None) -> Constant:
-    """An array, or a number, as a constant.
+    """A tensor constant.
 
     Args:
         value: Python numbers and nested lists, numpy arrays, or tensors with ``numpy()``.
-        dtype: element type; by default that of the value, where numbers and numpy arrays
-            of 64 bits become int32 and float32.
+        dtype: element type; by default that of the value, except that 64-bit Python
+            numbers and numpy arrays become int32 and float32.
 
     Raises:
-        ValueError: it is no array of numbers.
+        ValueError: the value is no array of numbers.
     """
     if isinstance(value, Constant):
         value = value.data
@@ -198,7 +198,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if dtype is None and not is_tensor:
         dtype = {"float64": "float32", "int64": "int32"}.get(array.dtype.name)
     if array.dtype.kind not in "biufV":
-        raise ValueError(f"expected numbers, got {shown(value)}")
+        raise ValueError(f"expected numbers, got {short_repr(value)}")
     if dtype is not None:
         name = dtype_text(getattr(dtype, "name", dtype), "const: `dtype`")
         try:
@@ -209,10 +209,10 @@ def const(value: Any, dtype: Any = None) -> Constant:
 
 
 def convert(value: Any) -> Expr:
-    """A Python value as an expression: tuples, numbers, strings, scalar expressions.
+    """Converts a Python value to an expression: tuples, numbers, strings, scalar expressions.
 
     Raises:
-        TypeError: it cannot be one.
+        TypeError: the value has no expression.
     """
     if isinstance(value, Expr):
         return value
@@ -227,4 +227,4 @@ def convert(value: Any) -> Expr:
     as_expr = getattr(value, "as_expr", None)
     if as_expr is not None:
         return as_expr()
-    raise TypeError(f"expected an expression, got {shown(value)}")
+    raise TypeError(f"expected an expression, got {short_repr(value)}")

@@ -1,4 +1,4 @@
-"""Variables, and what names of functions stand for."""
+"""Relax variables, global variables and external functions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi.dataclasses import py_class
 
-from relax_mlir.errors import shown
+from relax_mlir.errors import short_repr
 from relax_mlir.objects.argument_checks import instance_of, mapping_of
-from relax_mlir.objects.node import Expr
-from relax_mlir.objects.struct_info import (
+from relax_mlir.objects.expr.node import Expr
+from relax_mlir.objects.expr.struct_info import (
     DynTensorType,
     FuncStructInfo,
     ObjectStructInfo,
@@ -20,13 +20,13 @@ from relax_mlir.objects.struct_info import (
     TensorStructInfo,
 )
 
-__all__ = ["DataflowVar", "ExternFunc", "GlobalVar", "Id", "Var", "given_info"]
+__all__ = ["DataflowVar", "ExternFunc", "GlobalVar", "Id", "Var", "to_struct_info"]
 
 _NUMBERS = itertools.count()
 
 
 class Id:
-    """What makes a variable itself, whatever it is called."""
+    """The identity of a variable, independent of its name."""
 
     def __init__(self, name_hint: str) -> None:
         self.name_hint = name_hint
@@ -40,7 +40,7 @@ class Var(Expr):
     """A variable of a function.
 
     Attributes:
-        name_hint: what a script calls it, if no other variable is called so.
+        name_hint: its name, which the printer makes unique.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class Var(Expr):
 
     @property
     def name_hint(self) -> str:
-        """What a script calls it."""
+        """Its name, before the printer makes it unique."""
         return self.vid.name_hint
 
     @property
     def name(self) -> str:
-        """TVM's newest spelling of ``name_hint``."""
+        """Alias of ``name_hint`` in TVM's newest releases."""
         return self.vid.name_hint
 
     def __repr__(self) -> str:
@@ -73,12 +73,12 @@ class Var(Expr):
 
 
 class DataflowVar(Var):
-    """A variable that only its own dataflow block sees."""
+    """A variable that is local to its dataflow block."""
 
 
 @py_class("relax_mlir.FunctionName")
 class _FunctionName(tvm_ffi.Object):
-    """A function by name, where no more is asked of it."""
+    """A function name as a tvm-ffi object."""
 
     name_hint: str
 
@@ -87,7 +87,7 @@ class _FunctionName(tvm_ffi.Object):
 
 
 class GlobalVar(Expr):
-    """A function of the module, by name."""
+    """A reference to a function of the module, by name."""
 
     def __init__(self, name_hint: str, struct_info: StructInfo | None = None) -> None:
         self.name_hint = instance_of(
@@ -102,9 +102,9 @@ class GlobalVar(Expr):
         return hash(self.name_hint)
 
     def __tvm_ffi_object__(self) -> object:
-        """What stands for it in objects of tvm-ffi, such as paths.
+        """Its representation in tvm-ffi objects such as access paths.
 
-        What can be called would be taken for a function there.
+        tvm-ffi would convert a callable object to a function.
         """
         return _FunctionName(self.name_hint)
 
@@ -113,10 +113,10 @@ class GlobalVar(Expr):
 
 
 class ExternFunc(Expr):
-    """A registered function, by name.
+    """A reference to a registered packed function, by name.
 
     Attributes:
-        attrs: what is said of it where it stands in a module, such as its source.
+        attrs: its attributes in a module, such as its source.
     """
 
     def __init__(
@@ -129,9 +129,9 @@ class ExternFunc(Expr):
         where = "ExternFunc: `global_symbol`"
         self.global_symbol = instance_of(global_symbol, str, where, "a string")
         self.attrs: Mapping[str, Any] = mapping_of(attrs, "ExternFunc: `attrs`")
-        is_open = struct_info is None
+        info = struct_info
         self._struct_info = (
-            FuncStructInfo.opaque_func() if is_open else given_info(struct_info)
+            FuncStructInfo.opaque_func() if info is None else to_struct_info(info)
         )
 
     def __eq__(self, other: object) -> bool:
@@ -145,16 +145,16 @@ class ExternFunc(Expr):
         return f'R.ExternFunc("{self.global_symbol}")'
 
 
-def given_info(given: Any) -> StructInfo:
-    """Struct info, which may be given as scripts spell it."""
-    found = _annotation(given, None)
-    return ObjectStructInfo() if found is None else found
+def to_struct_info(given: Any) -> StructInfo:
+    """Struct info from any of the notations of scripts; None is an unknown object."""
+    info = _annotation(given, None)
+    return ObjectStructInfo() if info is None else info
 
 
 def _annotation(info: Any, old: Any) -> StructInfo | None:
-    """Struct info as a constructor may be given it.
+    """Struct info from a constructor's arguments.
 
-    Before struct info, TVM's variables took a shape and a type with rank and element type.
+    In TVM before struct info, variables took a shape and a type with rank and element type.
     """
     if old is not None:
         instance_of(
@@ -168,5 +168,5 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
         return TensorStructInfo(info, "")
     as_struct_info = getattr(info, "as_struct_info", None)
     if as_struct_info is None:
-        raise TypeError(f"expected struct info, got {shown(info)}")
+        raise TypeError(f"expected struct info, got {short_repr(info)}")
     return as_struct_info()

@@ -1,8 +1,8 @@
-"""Scalar expressions: what sizes, indices and the elements of tensors are written in.
+"""Scalar expressions (PrimExpr): sizes, indices and tensor elements.
 
-A :class:`PrimExpr` is a term: it stands nowhere yet. It becomes a symbolic size of a
-type, or arithmetic in a tensor program, when something that holds it is written.
-Names, arithmetic and folding follow TVM's ``tir`` (0.14 to 0.27).
+A :class:`PrimExpr` is a free-standing tree that belongs to no module. Writing the type,
+buffer or statement that holds it turns it into a symbolic size or into MLIR arithmetic.
+Names, arithmetic and constant folding follow TVM's ``tir`` (0.14 to 0.27).
 """
 
 from relax_mlir.objects.prim.calls import Call
@@ -38,7 +38,6 @@ from relax_mlir.objects.prim.operations import (
     Sub,
     binary,
     fold_exactly,
-    rounded,
 )
 from relax_mlir.objects.prim.reduction import CommReducer, Reduce
 from relax_mlir.objects.prim.selection import Not, Select, Shuffle
@@ -91,7 +90,6 @@ __all__ = [
     "lanes_of",
     "matched",
     "post_order",
-    "rounded",
     "structurally_equal",
     "substitute",
     "with_lanes",

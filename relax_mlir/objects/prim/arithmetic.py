@@ -1,4 +1,4 @@
-"""What the operators of Python make of scalar expressions."""
+"""Python operators on scalar expressions: type checks and constant folding."""
 
 from __future__ import annotations
 

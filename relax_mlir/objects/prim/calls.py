@@ -1,4 +1,4 @@
-"""Functions of scalars."""
+"""Calls of scalar intrinsics and subroutines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Call"]
 
 
 class Call(PrimExpr):
-    """A function of scalars, by name: ``exp``, ``if_then_else``, ``call_extern``, ...
+    """A call by name: ``exp``, ``if_then_else``, ``call_extern``, ...
 
     Attributes:
-        op_name: the function, without TVM's ``tir.``.
-        is_subroutine: whether it is a function of the module.
+        op_name: the name of the callee without TVM's ``tir.``.
+        is_subroutine: whether the callee is a function of the module.
     """
 
     __slots__ = ("args", "is_subroutine", "op_name")
@@ -32,11 +32,13 @@ class Call(PrimExpr):
         self.is_subroutine = hasattr(op, "name_hint")
         self.dtype = dtype_text(dtype, "T.Call: `dtype`")
         self.op_name = name.removeprefix("tir.").removeprefix("tirx.")
-        self.args = tuple(map(convert, sequence_of(args, "T.Call: `args`", "terms")))
+        self.args = tuple(
+            map(convert, sequence_of(args, "T.Call: `args`", "scalar expressions"))
+        )
 
     @property
     def op(self) -> Any:
-        """What it calls: an operator ``tir.<name>``, or a function of the module."""
+        """The callee: an operator ``tir.<name>``, or a function of the module."""
         from relax_mlir.objects.expr import GlobalVar, Op
 
         name = self.op_name
@@ -46,9 +48,9 @@ class Call(PrimExpr):
         return self.args
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
-        made = Call(self.dtype, self.op_name, children)
-        made.is_subroutine = self.is_subroutine
-        return made
+        result = Call(self.dtype, self.op_name, children)
+        result.is_subroutine = self.is_subroutine
+        return result
 
     def key(self) -> tuple[object, ...]:
         return (self.dtype, self.op_name, self.is_subroutine)

@@ -1,4 +1,4 @@
-"""Numbers and strings as scalar expressions."""
+"""Scalar constants: integers, floats and strings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from relax_mlir.errors import OperatorError, shown
+from relax_mlir.errors import OperatorError, short_repr
 from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
 
@@ -18,26 +18,26 @@ _Number = TypeVar("_Number", int, float)
 
 
 def _number(kind: Callable[[Any], _Number], value: Any, dtype: object) -> _Number:
-    """A value as a number of Python.
+    """Converts a value to a Python number.
 
     Raises:
-        OperatorError: it is none, or has none in the type.
+        OperatorError: the value is no number, or the type cannot represent it.
     """
     try:
         return kind(value)
     except (TypeError, ValueError, OverflowError):
         raise OperatorError(
-            f"a constant of {shown(dtype)}: expected a number, got {shown(value)}"
+            f"a constant of {short_repr(dtype)}: expected a number, got {short_repr(value)}"
         ) from None
 
 
 def type_name(dtype: object) -> str:
-    """The text of an element type."""
-    return dtype if isinstance(dtype, str) else shown(dtype).strip("'")
+    """The name of an element type."""
+    return dtype if isinstance(dtype, str) else short_repr(dtype).strip("'")
 
 
 class IntImm(PrimExpr):
-    """An integer or a boolean."""
+    """An integer or boolean constant."""
 
     __slots__ = ("value",)
 
@@ -70,7 +70,7 @@ class IntImm(PrimExpr):
 
 
 class FloatImm(PrimExpr):
-    """A floating-point number."""
+    """A floating-point constant."""
 
     __slots__ = ("value",)
 
@@ -98,7 +98,7 @@ class FloatImm(PrimExpr):
 
 
 class StringImm(PrimExpr):
-    """A string, as an argument of a call."""
+    """A string constant, as an argument of a call."""
 
     __slots__ = ("value",)
 
@@ -121,11 +121,11 @@ class StringImm(PrimExpr):
         return hash(self.value)
 
 
-def convert(value: Any) -> Any:  # Any: numbers and terms in, terms out
-    """A Python number as a term; terms stay what they are.
+def convert(value: Any) -> Any:  # Any: numbers and expressions in, expressions out
+    """A Python or numpy scalar as a scalar expression; expressions are returned as is.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the value is neither.
     """
     if isinstance(value, PrimExpr):
         return value
@@ -141,7 +141,9 @@ def convert(value: Any) -> Any:  # Any: numbers and terms in, terms out
         return FloatImm("float32" if name == "float64" else name, float(value))
     if isinstance(value, str):
         return StringImm(value)
-    as_term = getattr(value, "as_prim_expr", None)
-    if as_term is not None:
-        return as_term()
-    raise TypeError(f"expected a scalar expression or a number, got {shown(value)}")
+    as_prim_expr = getattr(value, "as_prim_expr", None)
+    if as_prim_expr is not None:
+        return as_prim_expr()
+    raise TypeError(
+        f"expected a scalar expression or a number, got {short_repr(value)}"
+    )

@@ -1,4 +1,4 @@
-"""Scalars in other types, and two terms brought to one type."""
+"""Casts and vectors of scalars, and the usual arithmetic conversions of operands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["Broadcast", "Cast", "Ramp", "cast", "const", "matched"]
 
 
 class Cast(PrimExpr):
-    """The value in another type; as a constructor it does not fold."""
+    """A cast to another type; the constructor does not fold constants."""
 
     __slots__ = ("value",)
     fields = ("value",)
@@ -45,7 +45,7 @@ class Cast(PrimExpr):
 
 
 class Broadcast(PrimExpr):
-    """The vector of one value in every lane."""
+    """A vector with one value in every lane."""
 
     __slots__ = ("lanes", "value")
     fields = ("value",)
@@ -61,10 +61,10 @@ class Broadcast(PrimExpr):
 
 
 class Ramp(PrimExpr):
-    """The vector ``base``, ``base + stride``, ...
+    """The vector ``base``, ``base + stride``, ``base + 2 * stride``, ...
 
     Attributes:
-        lanes: how many; a multiple of ``vscale()`` where the machine decides.
+        lanes: the number of lanes; a multiple of ``vscale()`` for scalable vectors.
     """
 
     __slots__ = ("base", "lanes", "stride")
@@ -81,11 +81,11 @@ class Ramp(PrimExpr):
 
 
 def const(value: Any, dtype: str | None = None, span: object = None) -> PrimExpr:
-    """A number as a term, of type ``dtype`` (by default int32, float32 or bool)."""
+    """A constant of type ``dtype`` (by default int32, float32 or bool)."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if dtype is None and isinstance(value, np.float64):
-        return FloatImm("float64", value)  # elsewhere it is Python's float
+        return FloatImm("float64", value)  # otherwise isinstance(value, float) holds
     if dtype is None:
         return convert(value)
     name = dtype_text(dtype, "const: `dtype`")
@@ -97,12 +97,12 @@ def const(value: Any, dtype: str | None = None, span: object = None) -> PrimExpr
 
 
 def cast(dtype: str, value: Any) -> PrimExpr:
-    """The value in another type; a number is converted here."""
+    """A value cast to another type; constants are folded."""
     value = convert(value)
     if value.dtype == dtype:
         return value
     if isinstance(value, StringImm):
-        raise OperatorError(f"`{value}` as {dtype}: expected a number, got a text")
+        raise OperatorError(f"`{value}` as {dtype}: expected a number, got a string")
     element = element_type(dtype)
     if element != dtype and not isinstance(value, Ramp):
         if element_type(value.dtype) == value.dtype:
@@ -120,7 +120,7 @@ def _converted(value: IntImm | FloatImm, dtype: str) -> Any:
         return value.value
     if isinstance(value, IntImm):
         return _low_bits(value.value, dtype)
-    # Floats of any type saturate; integers of less than a byte are low bits of int32.
+    # Casts from floats saturate; sub-byte integers keep the low bits of an int32.
     is_short = dtypes.dtype(dtype).bits < 8
     low, high = _limits("int32" if is_short else dtype)
     if math.isnan(value.value):
@@ -129,37 +129,37 @@ def _converted(value: IntImm | FloatImm, dtype: str) -> Any:
 
 
 def _low_bits(value: int, dtype: str) -> int:
-    """An integer in a type, which keeps its low bits."""
+    """An integer truncated to the low bits of a type."""
     low, high = _limits(dtype)
     return (value - low) % (high - low + 1) + low
 
 
 def _limits(dtype: str) -> tuple[int, int]:
-    """The least and the greatest integer of a type."""
+    """The least and greatest integer of a type."""
     type_ = dtypes.dtype(dtype)
     is_signed = type_.kind == "i"
-    greatest = (1 << type_.bits - is_signed) - 1
-    return -greatest - 1 if is_signed else 0, greatest
+    highest = (1 << type_.bits - is_signed) - 1
+    return -highest - 1 if is_signed else 0, highest
 
 
 def matched(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
-    """Both as terms of one type: a number takes the type of the other side."""
-    plain_a, plain_b = not isinstance(a, PrimExpr), not isinstance(b, PrimExpr)
+    """Both operands in a common type: a Python number takes the type of the other side."""
+    is_number_a, is_number_b = not isinstance(a, PrimExpr), not isinstance(b, PrimExpr)
     a, b = convert(a), convert(b)
     if a.dtype == b.dtype:
         return a, b
-    if plain_b and isinstance(b, (IntImm, FloatImm)) and _takes(a, b):
+    if is_number_b and isinstance(b, (IntImm, FloatImm)) and _takes_type_of(a, b):
         return a, cast(a.dtype, b)
-    if plain_a and isinstance(a, (IntImm, FloatImm)) and _takes(b, a):
+    if is_number_a and isinstance(a, (IntImm, FloatImm)) and _takes_type_of(b, a):
         return cast(b.dtype, a), b
     if element_type(a.dtype) != a.dtype or element_type(b.dtype) != b.dtype:
-        return _of_equal_lanes(a, b)
+        return _matched_vectors(a, b)
     wide = _common_type(a.dtype, b.dtype)
     return cast(wide, a), cast(wide, b)
 
 
-def _of_equal_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-    """A scalar beside a vector stands in every lane."""
+def _matched_vectors(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Vector operands in a common type; a scalar beside a vector is broadcast."""
     if element_type(a.dtype) == a.dtype:
         a = Broadcast(a, lanes_of(b.dtype))
     elif element_type(b.dtype) == b.dtype:
@@ -171,15 +171,15 @@ def _of_equal_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     return cast(wide, a), cast(wide, b)
 
 
-def _takes(typed: PrimExpr, number: IntImm | FloatImm) -> bool:
-    """Whether a Python number becomes of the type of the term beside it."""
-    if isinstance(number, FloatImm):
+def _takes_type_of(typed: PrimExpr, imm: IntImm | FloatImm) -> bool:
+    """Whether a Python number takes the type of the other operand."""
+    if isinstance(imm, FloatImm):
         return typed.dtype.startswith(("float", "bfloat"))
     return typed.dtype != "handle"
 
 
 def _common_type(a: str, b: str) -> str:
-    """The type in which TVM computes with two others."""
+    """The result type of TVM's arithmetic conversions."""
     floats = [t for t in (a, b) if t.startswith(("float", "bfloat"))]
     if len(floats) == 1:
         return floats[0]

@@ -1,4 +1,4 @@
-"""What all scalar expressions have in common, the operators of Python among it."""
+"""Base class of scalar expressions, with Python's operators."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from relax_mlir.errors import OperatorError, shown
+from relax_mlir.errors import OperatorError, short_repr
 from relax_mlir.objects.argument_checks import dtype_of
 from relax_mlir.objects.prim.scripted import Scripted
 
 __all__ = ["NUMBERS", "PrimExpr"]
 
 
-NUMBERS = (int, float, np.number, np.bool_)  # of Python and numpy
+NUMBERS = (int, float, np.number, np.bool_)  # Python and numpy scalars
 
 
 class PrimExpr(Scripted):
-    """A scalar: a variable, a number, or an operation on scalars.
+    """A scalar: a variable, a constant, or an operation on scalars.
 
     Attributes:
         dtype: ``int32``, ``int64``, ``float32``, ``bool``, ...
     """
 
     __slots__ = ("dtype",)
-    fields: ClassVar[tuple[str, ...]] = ()  # those that are expressions, in order
-    __array_ufunc__ = None  # numpy must not swallow us element by element
+    fields: ClassVar[tuple[str, ...]] = ()  # names of the operands, in order
+    __array_ufunc__ = None  # otherwise numpy applies operators element by element
 
     dtype: str
 
     def children(self) -> tuple[PrimExpr, ...]:
-        """The expressions that this one is made of."""
+        """The operands."""
         return tuple(getattr(self, name) for name in self.fields)
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
@@ -40,20 +40,20 @@ class PrimExpr(Scripted):
         return self
 
     def key(self) -> tuple[object, ...]:
-        """What beside its class and its children makes it what it is."""
+        """The identifying fields besides class and operands."""
         return (self.dtype,)
 
     def same_as(self, other: object) -> bool:
-        """Whether it is the same term, or an equal number."""
+        """Whether it is structurally the same expression, or an equal number."""
         from relax_mlir.objects.prim.traversal import structurally_equal
 
         return isinstance(other, PrimExpr) and structurally_equal(self, other)
 
     def astype(self, dtype: str, span: object = None) -> PrimExpr:
-        """The value in another type.
+        """The value cast to another type.
 
         Raises:
-            TypeError: ``dtype`` is none.
+            TypeError: ``dtype`` is no element type.
         """
         from relax_mlir.objects.prim.conversion import cast
 
@@ -61,10 +61,10 @@ class PrimExpr(Scripted):
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is an integer of any width, sign included."""
+        """Whether its type is a signed or unsigned integer of any width."""
         return self.dtype.startswith(("int", "uint"))
 
-    def __add__(self, other: Any) -> PrimExpr:  # Any: numbers of every kind
+    def __add__(self, other: Any) -> PrimExpr:  # Any: Python and numpy numbers, too
         return _apply("+", self, other)
 
     def __radd__(self, other: Any) -> PrimExpr:
@@ -148,7 +148,7 @@ class PrimExpr(Scripted):
     def __ge__(self, other: Any) -> PrimExpr:
         return _apply(">=", self, other)
 
-    def __eq__(self, other: object) -> Any:  # Any: a term, which is true where it must
+    def __eq__(self, other: object) -> Any:  # Any: an expression; see `EQ.__bool__`
         if not isinstance(other, (PrimExpr, *NUMBERS)):
             return False
         return _apply("==", self, other)
@@ -159,7 +159,7 @@ class PrimExpr(Scripted):
         return _apply("!=", self, other)
 
     def equal(self, other: Any) -> PrimExpr:
-        """The comparison as a term."""
+        """The comparison as an expression."""
         return _apply("==", self, other)
 
     def __hash__(self) -> int:
@@ -172,24 +172,24 @@ class PrimExpr(Scripted):
         )
 
     def __str__(self) -> str:
-        from relax_mlir.objects.prim_text import text_of
+        from relax_mlir.objects.prim.script_text import prim_expr_script
 
-        return text_of(self)
+        return prim_expr_script(self)
 
     def __repr__(self) -> str:
-        from relax_mlir.objects.prim_text import text_of
+        from relax_mlir.objects.prim.script_text import prim_expr_script
 
-        return text_of(self)
-
-
-def _apply(operator: str, *terms: Any) -> PrimExpr:
-    made = _operators()[operator](*terms)
-    if made is NotImplemented:
-        _check_operands(operator, *terms)
-    return made
+        return prim_expr_script(self)
 
 
-# What Python calls on the right operand when the left one cannot be the first.
+def _apply(operator: str, *operands: Any) -> PrimExpr:
+    result = _operators()[operator](*operands)
+    if result is NotImplemented:
+        _check_operands(operator, *operands)
+    return result
+
+
+# Reflected methods, which Python tries on the right operand.
 _REFLECTED = {
     "+": "radd",
     "-": "rsub",
@@ -212,17 +212,17 @@ _REFLECTED = {
 
 
 def _check_operands(operator: str, left: Any, *right: Any) -> None:
-    """Refuse operands of which Python would find none that knows the operator.
+    """Rejects operands for which no operand's class implements the operator.
 
     Raises:
-        OperatorError: it would.
+        OperatorError: no operand does.
     """
     for other in right if isinstance(left, PrimExpr) else ():
         name = f"__{_REFLECTED[operator]}__"
         own = getattr(type(other), name, None)
         if own not in (None, getattr(object, name, None), getattr(PrimExpr, name)):
             return
-    operands = ", ".join(map(shown, (left, *right)))
+    operands = ", ".join(map(short_repr, (left, *right)))
     raise OperatorError(
         f"`{operator}`: expected numbers and scalar expressions, got {operands}"
     )
@@ -230,7 +230,7 @@ def _check_operands(operator: str, left: Any, *right: Any) -> None:
 
 @cache
 def _operators() -> Mapping[str, Callable[..., PrimExpr]]:
-    """The operators of Python; what they make are terms, so defined after this."""
+    """The operator table; imported late, because it depends on this module."""
     from relax_mlir.objects.prim.arithmetic import OPERATORS
 
     return OPERATORS

@@ -1,10 +1,10 @@
-"""Types of vectors, by name: ``float32x4`` has 4 lanes, ``int8xvscalex16`` some."""
+"""Vector type names: ``float32x4`` (4 lanes), ``int8xvscalex16`` (scalable)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from relax_mlir.errors import OperatorError, shown
+from relax_mlir.errors import OperatorError, short_repr
 from relax_mlir.objects.prim.calls import Call
 from relax_mlir.objects.prim.constants import IntImm, convert
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -20,23 +20,23 @@ __all__ = [
 
 
 def element_type(dtype: str) -> str:
-    """The type of one lane of a vector type; other types are their own."""
+    """The element type of a vector type; a scalar type is returned as is."""
     return dtype.split("x", 1)[0]
 
 
 def with_lanes(dtype: str, vector: str) -> str:
-    """A vector type of ``dtype``, as long as another type is."""
+    """The vector type of ``dtype`` with the lanes of ``vector``."""
     return element_type(dtype) + vector[len(element_type(vector)) :]
 
 
 def _count(digits: str, dtype: str) -> int:
     if not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"expected an element type, got {shown(dtype)}")
+        raise ValueError(f"expected an element type, got {short_repr(dtype)}")
     return int(digits)
 
 
 def lanes_of(dtype: str) -> PrimExpr:
-    """How many lanes a type has."""
+    """The number of lanes of a type."""
     suffix = dtype[len(element_type(dtype)) :].removeprefix("x")
     if not suffix:
         return convert(1)
@@ -47,31 +47,31 @@ def lanes_of(dtype: str) -> PrimExpr:
 
 
 def lane_count(lanes: Any) -> PrimExpr:
-    """How many lanes a vector has, as a term.
+    """A number of lanes as an expression.
 
     Raises:
-        OperatorError: neither a number nor a number times ``vscale()``.
+        OperatorError: it is neither a constant nor a constant times ``vscale()``.
     """
-    term = convert(lanes)
-    if isinstance(term, IntImm):
-        return IntImm("int32", term.value)
-    factor = None if isinstance(term, Call) else _vscale_factor(term)
+    expr = convert(lanes)
+    if isinstance(expr, IntImm):
+        return IntImm("int32", expr.value)
+    factor = None if isinstance(expr, Call) else _vscale_factor(expr)
     if factor is not None:
         return Call("int32", "vscale", []) * factor
     raise OperatorError(
-        f"`{term}` lanes: expected a number, or a number times `vscale()`"
+        f"`{expr}` lanes: expected a number, or a number times `vscale()`"
     )
 
 
-def is_lane_count(term: PrimExpr) -> bool:
-    """Whether a vector may have so many lanes."""
-    if isinstance(term, IntImm):
+def is_lane_count(expr: PrimExpr) -> bool:
+    """Whether an expression is a valid number of lanes."""
+    if isinstance(expr, IntImm):
         return True
-    return not isinstance(term, Call) and _vscale_factor(term) is not None
+    return not isinstance(expr, Call) and _vscale_factor(expr) is not None
 
 
 def _vscale_factor(lanes: PrimExpr) -> int | None:
-    """What ``vscale()`` is multiplied by."""
+    """The constant factor of ``vscale()``."""
     from relax_mlir.objects.prim.operations import (
         Mul,  # its operands are matched, lane by lane
     )
@@ -86,7 +86,7 @@ def _vscale_factor(lanes: PrimExpr) -> int | None:
 
 
 def vector_type(element: str, lanes: PrimExpr) -> str:
-    """The type of a vector of so many lanes; of one lane, the element's own."""
+    """The vector type with ``lanes`` lanes; the element type for one lane."""
     if isinstance(lanes, IntImm):
         return element if lanes.value == 1 else f"{element}x{lanes.value}"
     return f"{element}xvscalex{_vscale_factor(lanes)}"

@@ -1,4 +1,4 @@
-"""Operations on two scalars, and where they fold."""
+"""Binary scalar operations and their constant folding."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class BinaryExpr(PrimExpr):
-    """An operation on two scalars of one type; as a constructor it does not fold."""
+    """A binary operation on operands of one type; the constructor does not fold."""
 
     __slots__ = ("a", "b")
     fields = ("a", "b")
@@ -84,7 +84,7 @@ class Mul(BinaryExpr):
 
 
 class Div(BinaryExpr):
-    """a / b; of integers it truncates."""
+    """a / b; truncates for integers."""
 
     __slots__ = ()
     symbol, precedence = "/", 10
@@ -97,7 +97,7 @@ class Div(BinaryExpr):
 
 
 class Mod(BinaryExpr):
-    """The remainder with the sign of a (C's)."""
+    """The remainder with the sign of a, as in C."""
 
     __slots__ = ()
 
@@ -105,7 +105,7 @@ class Mod(BinaryExpr):
     def fold(a: Any, b: Any) -> Any:
         is_float = isinstance(a, float) or isinstance(b, float)
         if is_float and math.isinf(a):
-            return math.nan  # where C's `fmod` says so, Python's raises
+            return math.nan  # as C's `fmod`; Python's raises
         return math.fmod(a, b) if is_float else a - b * Div.fold(a, b)
 
 
@@ -124,7 +124,7 @@ class FloorMod(BinaryExpr):
 
 
 class Min(BinaryExpr):
-    """The smaller of two; NaN if either is."""
+    """The smaller of two values; NaN if either is NaN."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ class Min(BinaryExpr):
 
 
 class Max(BinaryExpr):
-    """The larger of two; NaN if either is."""
+    """The larger of two values; NaN if either is NaN."""
 
     __slots__ = ()
 
@@ -144,17 +144,17 @@ class Max(BinaryExpr):
 
 
 def _with_sign(number: Any) -> tuple[Any, bool]:
-    """Numbers in order, -0 before 0."""
+    """Sort key that orders -0.0 before 0.0."""
     return number, isinstance(number, int) or math.copysign(1, number) > 0
 
 
 def _nan(*numbers: Any) -> float | None:
-    """NaN if one of some numbers is."""
+    """NaN if an argument is NaN, else None."""
     return math.nan if any(n != n for n in numbers) else None
 
 
 class Comparison(BinaryExpr):
-    """Base of the comparisons."""
+    """Base class of the comparisons."""
 
     __slots__ = ()
     is_comparison = True
@@ -162,7 +162,7 @@ class Comparison(BinaryExpr):
 
 
 class EQ(Comparison):
-    """a == b; where Python asks for its truth: whether the two terms are the same."""
+    """a == b; its Python truth value is structural equality of the operands."""
 
     __slots__ = ()
     symbol, fold = "==", staticmethod(operator.eq)
@@ -172,7 +172,7 @@ class EQ(Comparison):
 
 
 class NE(Comparison):
-    """a != b; where Python asks for its truth: whether the two terms differ."""
+    """a != b; its Python truth value is structural inequality of the operands."""
 
     __slots__ = ()
     symbol, fold = "!=", staticmethod(operator.ne)
@@ -210,7 +210,7 @@ class GE(Comparison):
 
 
 class And(BinaryExpr):
-    """Both; the second is not evaluated where the first is false."""
+    """Conjunction; b is not evaluated if a is false."""
 
     __slots__ = ()
     symbol, precedence, is_comparison = "and", 2, True
@@ -221,7 +221,7 @@ class And(BinaryExpr):
 
 
 class Or(BinaryExpr):
-    """Either; the second is not evaluated where the first is true."""
+    """Disjunction; b is not evaluated if a is true."""
 
     __slots__ = ()
     symbol, precedence, is_comparison = "or", 1, True
@@ -232,7 +232,7 @@ class Or(BinaryExpr):
 
 
 def binary(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
-    """``kind`` of two terms, folded where TVM folds."""
+    """``kind`` of two expressions, with TVM's folding."""
     try:
         a, b = matched(a, b)
     except TypeError:
@@ -242,13 +242,13 @@ def binary(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
 
 
 def fold_exactly(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
-    """``kind`` of two terms, with value-preserving constant folding.
+    """``kind`` of two expressions, with value-preserving constant folding.
 
-    Of floats only numbers are folded: TVM's ``x * 0`` is 0, where NaN times 0 is not, and
-    ``x + 0`` is x, where -0 plus 0 is not.
+    Float operations fold only if both operands are constants: TVM folds ``x * 0`` to 0,
+    which is wrong for NaN, and ``x + 0`` to x, which is wrong for -0.
 
     Raises:
-        DivisionError: an integer is divided by zero.
+        DivisionError: an integer division by zero.
     """
     a, b = matched(a, b)
     is_float = element_type(a.dtype).startswith(("float", "bfloat"))
@@ -258,13 +258,13 @@ def fold_exactly(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
 
 
 def _folds_exactly(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether Python computes of two floats what a program does."""
+    """Whether Python's result on two floats equals the compiled program's."""
     if not isinstance(a, FloatImm) or not isinstance(b, FloatImm):
         return False
     if kind in (Min, Max):
         return True
-    is_sum = kind in (Add, Sub, Mul) or (kind is Div and b.value != 0)
-    return is_sum and a.dtype in ("float16", "float32", "float64")
+    is_arithmetic = kind in (Add, Sub, Mul) or (kind is Div and b.value != 0)
+    return is_arithmetic and a.dtype in ("float16", "float32", "float64")
 
 
 def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
@@ -277,11 +277,11 @@ def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None
         if kind.is_comparison:
             return const(value, "bool")
         return const(rounded(value, a.dtype), a.dtype)
-    return _with_unit(kind, a, b)
+    return _fold_identity(kind, a, b)
 
 
 def rounded(value: Any, dtype: str) -> Any:
-    """A number as its type has it: floats are rounded, integers wrap around."""
+    """A number rounded (floats) or wrapped (integers) to a type."""
     if dtype in ("float16", "float32"):
         with np.errstate(over="ignore"):
             return float(np.dtype(dtype).type(value))
@@ -293,8 +293,8 @@ def rounded(value: Any, dtype: str) -> Any:
     return value - (1 << bits) if is_negative else value
 
 
-def _with_unit(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """``x + 0``, ``x * 1`` and the like."""
+def _fold_identity(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """Folding by identity and absorbing elements: ``x + 0``, ``x * 1``, ``x * 0``, ..."""
     left = a.value if isinstance(a, (IntImm, FloatImm)) else None
     right = b.value if isinstance(b, (IntImm, FloatImm)) else None
     if kind is Add and right == 0:
@@ -315,10 +315,10 @@ def _with_unit(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | N
         return const(0, a.dtype)
     if kind in (FloorDiv, FloorMod) and left == 0:
         return a
-    return _with_truth(kind, a, b)
+    return _fold_logical(kind, a, b)
 
 
-def _with_truth(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+def _fold_logical(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     for one, other in ((a, b), (b, a)):
         if kind in (And, Or) and isinstance(one, IntImm):
             keeps = bool(one.value) == (kind is And)

@@ -1,4 +1,4 @@
-"""Reductions, and how they combine elements."""
+"""Reductions and their combiners."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["CommReducer", "Reduce"]
 
 
 class CommReducer(Scripted):
-    """How the elements of a reduction are combined.
+    """The combiner of a reduction: a commutative, associative operation with an identity.
 
     Attributes:
         name: ``add``, ``mul``, ``max``, ``min``, ``and``, ``or``, or the name of a custom
             combiner.
-        combine: from lists of accumulated and of new values to a list of values.
-        identity: from element types to the values to start with.
+        combine: maps accumulated and new values to combined values.
+        identity: maps element types to the identity element.
     """
 
     def __init__(
@@ -39,40 +39,42 @@ class CommReducer(Scripted):
 
     @property
     def identity_element(self) -> tuple[PrimExpr, ...]:
-        """What a reduction starts with, where the reducer itself says it."""
-        return self._written_out()[0]
+        """The identity element; empty types are passed to ``identity``."""
+        return self._symbolic_parts()[0]
 
     @property
     def lhs(self) -> tuple[PrimExpr, ...]:
-        """The variables of accumulated values in :attr:`result`."""
-        return self._written_out()[1]
+        """The variables of the accumulated values in :attr:`result`."""
+        return self._symbolic_parts()[1]
 
     @property
     def rhs(self) -> tuple[PrimExpr, ...]:
-        """The variables of new values in :attr:`result`."""
-        return self._written_out()[2]
+        """The variables of the new values in :attr:`result`."""
+        return self._symbolic_parts()[2]
 
     @property
     def result(self) -> tuple[PrimExpr, ...]:
-        """How the two are combined."""
-        return self._written_out()[3]
+        """The combined values, in :attr:`lhs` and :attr:`rhs`."""
+        return self._symbolic_parts()[3]
 
-    def _written_out(self) -> tuple[tuple[PrimExpr, ...], ...]:
+    def _symbolic_parts(self) -> tuple[tuple[PrimExpr, ...], ...]:
         if self._parts is None:
             where = "CommReducer: the result of `identity`"
-            starts = sequence_of(self.identity([]), where, "terms")
-            numbers = [""] if len(starts) == 1 else map(str, range(len(starts)))
-            named = list(zip(numbers, starts, strict=True))
+            identities = sequence_of(self.identity([]), where, "scalar expressions")
+            suffixes = (
+                [""] if len(identities) == 1 else map(str, range(len(identities)))
+            )
+            named = list(zip(suffixes, identities, strict=True))
             lhs = tuple(Var(f"x{n}", s.dtype) for n, s in named)
             rhs = tuple(Var(f"y{n}", s.dtype) for n, s in named)
             where = "CommReducer: the result of `combine`"
-            result = sequence_of(self.combine(lhs, rhs), where, "terms")
-            self._parts = (starts, lhs, rhs, result)
+            result = sequence_of(self.combine(lhs, rhs), where, "scalar expressions")
+            self._parts = (identities, lhs, rhs, result)
         return self._parts
 
 
 class Reduce(PrimExpr):
-    """A reduction over axes; it may only be the whole body of a computed tensor."""
+    """A reduction over axes; only valid as the whole body of a computed tensor."""
 
     __slots__ = ("axis", "combiner", "condition", "init", "source", "value_index")
 
@@ -90,7 +92,7 @@ class Reduce(PrimExpr):
         self.axis = sequence_of(axis, "Reduce: `axis`", "axes")
         self.condition = condition
         self.value_index = value_index
-        self.init = sequence_of(init, "Reduce: `init`", "terms")
+        self.init = sequence_of(init, "Reduce: `init`", "scalar expressions")
         if not 0 <= integer_of(value_index, "Reduce: `value_index`") < len(self.source):
             raise ValueError(
                 f"Reduce: `value_index`: expected one of {len(self.source)} sources, "

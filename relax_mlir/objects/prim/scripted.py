@@ -1,4 +1,4 @@
-"""What can be printed as a script, and what prints it."""
+"""Base class of objects that print as TVMScript, and the registry of printers."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from typing import Any
 __all__ = ["Scripted", "register_printer", "script_of", "show_of"]
 
 
-# How terms, buffers and statements are printed; the module of the printer fills it in.
+# Printers of expressions, buffers and statements; the printer's module registers them.
 _PRINTERS: dict[str, Callable[..., Any]] = {}
 
 
 def _printer(name: str) -> Callable[..., Any]:
     if name not in _PRINTERS:
-        importlib.import_module("relax_mlir.script.printer.tir")
+        importlib.import_module("relax_mlir.tvm.script.printer.tir")
     return _PRINTERS[name]
 
 
 def register_printer(name: str, function: Callable[..., Any]) -> None:
-    """Say how parts of tensor programs are printed: ``script`` and ``show``."""
+    """Registers a printer of fragments of tensor programs: ``script`` or ``show``."""
     _PRINTERS[name] = function
 
 
 def script_of(value: Any, **options: Any) -> str:
-    """The script of a part of a tensor program that stands alone."""
+    """The TVMScript of a stand-alone fragment of a tensor program."""
     return _printer("script")(value, **options)
 
 
 def show_of(value: Any, **options: Any) -> None:
-    """Print a part of a tensor program that stands alone."""
+    """Prints a stand-alone fragment of a tensor program."""
     _printer("show")(value, **options)
 
 
 class Scripted:
-    """What has a script of its own beside statements."""
+    """A fragment of a tensor program with a TVMScript form of its own."""
 
     __slots__ = ()
 
     def script(self, *args: Any, **options: Any) -> str:
-        """Its text as a script, after the variables in it."""
+        """Its TVMScript, after declarations of its free variables."""
         return script_of(self, **options)
 
     def show(self, *args: Any, **options: Any) -> None:
-        """Print its text."""
+        """Prints its TVMScript."""
         show_of(self, **options)

@@ -1,4 +1,4 @@
-"""Terms that negate, choose and rearrange."""
+"""Negation, selection and shuffles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Not", "Select", "Shuffle"]
 
 
 class Not(PrimExpr):
-    """The other truth value."""
+    """Logical negation."""
 
     __slots__ = ("a",)
     fields = ("a",)
@@ -29,7 +29,7 @@ class Not(PrimExpr):
 
 
 class Select(PrimExpr):
-    """One of two values, both of which are computed."""
+    """One of two values; both are evaluated."""
 
     __slots__ = ("condition", "false_value", "true_value")
     fields = ("condition", "true_value", "false_value")
@@ -46,7 +46,7 @@ class Select(PrimExpr):
 
 
 class Shuffle(PrimExpr):
-    """Lanes of vectors, listed one after the other, in another order."""
+    """A permutation of the lanes of the concatenated vectors."""
 
     __slots__ = ("indices", "vectors")
 

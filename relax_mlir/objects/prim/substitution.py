@@ -1,4 +1,4 @@
-"""Scalar expressions with variables replaced."""
+"""Substitution of variables in scalar expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["substitute"]
 
 
 def substitute(expr: PrimExpr, values: Mapping[Var, Any]) -> PrimExpr:
-    """``expr`` with variables replaced."""
+    """``expr`` with its variables replaced by ``values``; variables compare by identity."""
     if isinstance(expr, Var):
         for var, value in values.items():
             if var is expr:

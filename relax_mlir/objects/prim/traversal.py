@@ -1,4 +1,4 @@
-"""Walks over scalar expressions: comparison and enumeration."""
+"""Structural equality and post-order traversal of scalar expressions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["post_order", "structurally_equal"]
 
 
 def structurally_equal(a: Any, b: Any) -> bool:
-    """Whether two terms are made of the same operations on the same variables."""
+    """Structural equality; variables compare by identity."""
     if a is b:
         return True
     if type(a) is not type(b) or not isinstance(a, PrimExpr):
         return isinstance(a, PrimExpr) and isinstance(b, PrimExpr) and _equal_imm(a, b)
     if isinstance(a, FloatImm):
-        return a.value == b.value and _sign(a) == _sign(b)  # -0.0 is another than 0.0
+        return a.value == b.value and _sign(a) == _sign(b)  # -0.0 differs from 0.0
     if isinstance(a, IntImm):
         return a.value == b.value
     if a.key() != b.key():
@@ -38,7 +38,7 @@ def _equal_imm(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def post_order(expr: PrimExpr) -> Iterator[PrimExpr]:
-    """All terms in ``expr``, operands first."""
+    """All subexpressions in post-order: operands first."""
     for child in expr.children():
         yield from post_order(child)
     yield expr

@@ -1,11 +1,11 @@
-"""Variables, what they run over, and names for values."""
+"""Variables, their ranges, iteration variables and let expressions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from relax_mlir.errors import shown
+from relax_mlir.errors import short_repr
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.prim.constants import convert, type_name
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -19,14 +19,14 @@ V = TypeVar("V", bound="Var")
 
 
 class Var(PrimExpr):
-    """A variable; two are the same only if they are one object."""
+    """A variable; compared by identity."""
 
     __slots__ = ("name",)
 
     def __new__(  # noqa: PYI019 (Self is of Python 3.11)
         cls: type[V], name: str = "", dtype: Any = "int32", *rest: Any, **_: Any
     ) -> V:
-        """A variable; one that is a pointer knows what it points to."""
+        """A variable, or a pointer variable if ``dtype`` is a pointer type."""
         make = getattr(dtype, "variable_class", None)
         return super().__new__(make() if make and cls is Var else cls)  # pyright: ignore[reportArgumentType]
 
@@ -38,7 +38,7 @@ class Var(PrimExpr):
 
     @property
     def name_hint(self) -> str:
-        """Its name, which readers may change where two collide."""
+        """Its name, which the printer makes unique."""
         return self.name
 
     def key(self) -> tuple[object, ...]:
@@ -46,13 +46,13 @@ class Var(PrimExpr):
 
 
 class SizeVar(Var):
-    """A variable that is a size: not negative."""
+    """A variable that is a size: non-negative."""
 
     __slots__ = ()
 
 
 class Range(Scripted):
-    """A run of integers: ``extent`` of them from ``min``."""
+    """A half-open integer interval: ``extent`` integers from ``min``."""
 
     def __init__(self, begin: Any, end: Any = None, span: object = None) -> None:
         low = convert(0 if end is None else begin)
@@ -62,24 +62,26 @@ class Range(Scripted):
 
     @staticmethod
     def of(run: Any) -> Range:
-        """A range, or what its begin and end are.
+        """A range from a range, an extent, or a (begin, end) pair.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: the value is neither.
         """
         if isinstance(run, Range):
             return run
         ends = sequence_of(run, "a range", "a begin and an end")
         if len(ends) not in (1, 2):
-            raise TypeError(f"a range: expected a begin and an end, got {shown(run)}")
+            raise TypeError(
+                f"a range: expected a begin and an end, got {short_repr(run)}"
+            )
         return Range(*ends)
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:
-        """The run that starts at ``min_value`` and has ``extent`` members."""
-        made = Range(0, 0)
-        made.min, made.extent = convert(min_value), convert(extent)
-        return made
+        """The range of ``extent`` integers from ``min_value``."""
+        result = Range(0, 0)
+        result.min, result.extent = convert(min_value), convert(extent)
+        return result
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Range) and bool(
@@ -95,13 +97,15 @@ class Range(Scripted):
 
 
 class IterVar(Scripted):
-    """An axis of a block or of a computed tensor; in an expression it is its variable.
+    """An iteration variable: an axis of a block or of a computed tensor.
+
+    In an expression it stands for its variable.
 
     Attributes:
-        dom: its run.
+        dom: its domain, a :class:`Range`.
         var: its variable.
-        iter_type: ``DataPar`` 0 spatial, ``CommReduce`` 2 reduce, ...
-        thread_tag: the thread axis it is bound to, or empty.
+        iter_type: ``DataPar`` 0 spatial, ``CommReduce`` 2 reduction, ...
+        thread_tag: the bound thread axis, such as ``threadIdx.x``, or empty.
     """
 
     DataPar, ThreadIndex, CommReduce, Ordered, Opaque = 0, 1, 2, 3, 4
@@ -124,14 +128,14 @@ class IterVar(Scripted):
 
     @property
     def dtype(self) -> str:
-        """Type of its variable."""
+        """Element type of its variable."""
         return self.var.dtype
 
     def as_prim_expr(self) -> Var:
-        """Its variable, which stands for it in an expression."""
+        """Its variable, when an expression is expected."""
         return self.var
 
-    def __getattr__(self, name: str) -> Any:  # Any: arithmetic is the variable's
+    def __getattr__(self, name: str) -> Any:  # Any: forwards to the variable
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.var, name)
@@ -160,7 +164,7 @@ for _name in (
 
 
 class Let(PrimExpr):
-    """``body`` with ``var`` standing for ``value``."""
+    """``body`` with ``var`` bound to ``value``."""
 
     __slots__ = ("body", "value", "var")
     fields = ("var", "value", "body")

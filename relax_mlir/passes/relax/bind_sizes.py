@@ -1,4 +1,4 @@
-"""``relax-bind-sizes``: what operations assume of symbolic sizes is made true, or kept."""
+"""``relax-bind-sizes``: solves the constraints that operations put on symbolic sizes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,36 +6,37 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import constraints, shapes, tensors
-from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.analysis.access_bounds import required_sizes
+from relax_mlir.analysis.prim_func_verifier import argument_shape
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
 from relax_mlir.dialects.relax.graph import CallOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import substitute_sizes
-from relax_mlir.module import IRModule
-from relax_mlir.objects.names import place_of
+from relax_mlir.ir.function_attributes import location_of
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import constraints_of, set_constraints
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.relax.infer_shapes import program_call
-from relax_mlir.passes.relax.inline_calls import size_values
-from relax_mlir.program_bounds import required_sizes
-from relax_mlir.programs import argument_shape
-from relax_mlir.rewriting import Pass
-from relax_mlir.size_constraints import constraints_of, set_constraints
-from relax_mlir.traversal import own_operations
+from relax_mlir.passes.relax.inline_calls import match_symbols
+from relax_mlir.rewrite.functions import substitute_sizes
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.symbolic import constraints
+from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["BindSizes"]
 
 
 @dataclass(frozen=True)
 class BindSizes(Pass):
-    """Put in what sizes must be for the operations to fit, and list the checks that remain.
+    """Substitute symbolic sizes that operations determine, and record other constraints.
 
-    Where [n] meets [5], ``n`` becomes 5 everywhere; where [n] meets [m], they become one.
-    What no value of a symbol can express, such as ``min(n, 512) == n`` or that a window
-    fits into ``n``, goes to the attribute ``relax.constraints`` of the module, and is
-    checked in front of every run. Of a call of a tensor program, the operands and results
-    must have the shapes of its buffers, and the buffers must be as large as its accesses
-    need (:func:`relax_mlir.program_bounds.required_sizes`).
+    Where [n] meets [5], ``n`` becomes 5 everywhere; where [n] meets [m], one symbol replaces
+    the other. A constraint that no substitution expresses, such as ``min(n, 512) == n`` or
+    that a window fits into ``n``, goes to the module attribute ``relax.constraints`` and is
+    checked before every run. The operands and results of a call of a tensor program must have
+    the shapes of its buffers, and the buffers must be as large as its accesses need
+    (:func:`relax_mlir.analysis.access_bounds.required_sizes`).
 
     Raises:
         PassError: no sizes satisfy the operations.
@@ -56,18 +57,18 @@ class BindSizes(Pass):
 
 
 class _Assumptions:
-    """Lets the operations of a module say what they assume, inside ``collect``."""
+    """Collects, inside ``collect``, the size constraints of the operations of a module."""
 
     def __init__(self, module: IRModule) -> None:
         self._functions = {f.name.value: f for f in module.func_ops()}
         self._required: dict[str, tuple[Constraint, ...]] = {}  # by program
 
     def visit(self, function: func.FuncOp, values: Mapping[str, Dim]) -> None:
-        """Visit the operations of a function, and of the kernels that it calls.
+        """Visits the operations of a function and of the fused functions that it calls.
 
         Args:
             function: the function.
-            values: its symbols in the sizes of the caller; those not named are the same.
+            values: its symbols in terms of the caller's sizes; symbols not in it are the same.
         """
         for block in function.regions[0].blocks:
             for op in own_operations(block):
@@ -78,7 +79,7 @@ class _Assumptions:
             self._operation(op, values)
         except ValueError as error:
             name = op.operation.name
-            raise PassError(f"{place_of(op)}: `{name}`: {error}") from error
+            raise PassError(f"{location_of(op)}: `{name}`: {error}") from error
 
     def _operation(self, op: ir.OpView, values: Mapping[str, Dim]) -> None:
         if isinstance(op, CallTirOp):
@@ -91,7 +92,7 @@ class _Assumptions:
             op.infer_again()
 
     def _program(self, call: CallTirOp, values: Mapping[str, Dim]) -> None:
-        """Assume that what is passed has the shapes that the program works on."""
+        """Requires the operands and results of a call to have the shapes of its buffers."""
         program, sizes, types = program_call(call, self._functions)
         sizes = {n: shapes.substitute(d, values) for n, d in sizes.items()}
         for number, type_ in enumerate(types):
@@ -118,9 +119,9 @@ class _Assumptions:
     def _kernel(
         self, call: CallOp, callee: func.FuncOp, values: Mapping[str, Dim]
     ) -> None:
-        """Assume that a fused function gets what it takes; visit it for these sizes."""
-        operands = [v.type for v in tensors.elements(call.operands[0])]
-        inner = size_values(list(callee.type.inputs), operands)
+        """Requires the operands to fit a fused function's parameters, and visits its body."""
+        operands = [v.type for v in tensors.tuple_elements(call.operands[0])]
+        inner = match_symbols(list(callee.type.inputs), operands)
         inner = {n: shapes.substitute(d, values) for n, d in inner.items()}
         for number, (param, type_) in enumerate(
             zip(callee.type.inputs, operands, strict=True)
@@ -134,7 +135,7 @@ class _Assumptions:
 
 
 def _require_shape(where: str, expected: Sequence[Dim], got: Sequence[Dim]) -> None:
-    """Assume that a tensor has the shape that a function takes."""
+    """Requires a tensor to have the shape of the parameter it is passed to."""
     if len(expected) != len(got):
         raise ValueError(f"{where}: expected rank {len(expected)}, got {len(got)}")
     for number, (lhs, rhs) in enumerate(zip(expected, got, strict=True)):

@@ -1,4 +1,4 @@
-"""``relax-check-indices``: indices are checked against the sizes that they index."""
+"""``relax-check-indices``: bounds checks of the indices that operators read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,22 +10,28 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.index_ranges import (
     IndexOperand,
     IndexRange,
-    out_of_range,
+    out_of_range_message,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.errors import IndexOutOfRangeError
-from relax_mlir.graphs import graph_functions, operations_of, stand_beside
-from relax_mlir.module import IRModule
-from relax_mlir.objects.names import nodes_in, place_of
-from relax_mlir.passes.relax.fold_constants import known_array
-from relax_mlir.passes.relax.known_operators import write_known_operators
+from relax_mlir.ir.function_attributes import location_of, onnx_nodes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.passes.relax.fold_constants import constant_value
 from relax_mlir.passes.relax.legalize import flat_types
-from relax_mlir.rewriting import Pass, replace
+from relax_mlir.passes.relax.refine_operators import refine_operators
+from relax_mlir.rewrite.functions import bind_next_to, graph_functions, operations_of
+from relax_mlir.rewrite.patterns import Pass, replace
 
-__all__ = ["CheckIndices", "check_operands", "drop_checks", "has_checks", "keep_checks"]
+__all__ = [
+    "CheckIndices",
+    "drop_checks",
+    "has_checks",
+    "insert_index_checks",
+    "keep_checks",
+]
 
 _INT64 = dtypes.dtype("int64")
 _KEPT = "relax.keep_checks"
@@ -33,10 +39,10 @@ _KEPT = "relax.keep_checks"
 
 @dataclass(frozen=True)
 class CheckIndices(Pass):
-    """Insert ``relax.check_indices`` in front of operators that read indices.
+    """Insert ``relax.check_indices`` before operators that read indices.
 
-    Which operands those are, and what they may hold, the operators' ``index_operands``
-    say. Constant indices are checked here, unless a branch reads them.
+    The operators' ``index_operands`` name these operands and their ranges. Constant indices
+    are checked at compile time, except inside branches.
     """
 
     repairs_types = True
@@ -44,12 +50,12 @@ class CheckIndices(Pass):
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
             if "relax.primitive" not in function.attributes:
-                write_known_operators(module, function)
-                check_operands(module, function)
+                refine_operators(module, function)
+                insert_index_checks(module, function)
 
 
-def check_operands(module: IRModule, function: func.FuncOp) -> None:
-    """Check the indices that the operators of a function read.
+def insert_index_checks(module: IRModule, function: func.FuncOp) -> None:
+    """Inserts bounds checks for the index operands of a function's operators.
 
     Raises:
         IndexOutOfRangeError: a constant index is out of range.
@@ -66,7 +72,7 @@ def check_operands(module: IRModule, function: func.FuncOp) -> None:
 
 
 def has_checks(module: IRModule) -> bool:
-    """Whether graphs check indices."""
+    """Whether any graph function has index checks."""
     return any(
         isinstance(op, CheckIndicesOp)
         for function in graph_functions(module)
@@ -75,12 +81,12 @@ def has_checks(module: IRModule) -> bool:
 
 
 def keep_checks(module: IRModule) -> None:
-    """Let the checks of a module stay, however it is lowered further."""
+    """Marks the module so that ``drop_checks`` keeps its index checks."""
     module.mlir.operation.attributes[_KEPT] = ir.UnitAttr.get()
 
 
 def drop_checks(module: IRModule) -> None:
-    """Drop all checks of indices that are not to be kept."""
+    """Removes all index checks, unless the module is marked to keep them."""
     if _KEPT in module.mlir.operation.attributes:
         return
     for function in graph_functions(module):
@@ -90,9 +96,9 @@ def drop_checks(module: IRModule) -> None:
 
 
 def _has_known_sizes(op: RelaxOperation) -> bool:
-    """Whether every operand is tensors whose sizes are numbers or have names."""
+    """Whether all operands are tensors, or tuples of tensors, of static or symbolic sizes."""
     return all(
-        isinstance(t, ir.RankedTensorType) and tensors.has_known_sizes(t)
+        isinstance(t, ir.RankedTensorType) and tensors.has_known_shape(t)
         for t in flat_types(op.operands)
     )
 
@@ -100,7 +106,7 @@ def _has_known_sizes(op: RelaxOperation) -> bool:
 def _check_operand(
     module: IRModule, op: RelaxOperation, name: str, operand: IndexOperand
 ) -> None:
-    """Check the tensors of one operand, which the operation then reads."""
+    """Inserts checks of one operand's tensors and makes the operation read the checked ones."""
     unpacked = op.unpacked_operands()
     types = [
         o.type if isinstance(o, ir.Value) else tuple(e.type for e in o)
@@ -126,16 +132,16 @@ def _check_operand(
         for place, (value, range_) in enumerate(zip(given, allowed, strict=True))
     ]
     if parts != given:
-        op.operation.operands[number] = tensors.pack(parts)
+        op.operation.operands[number] = tensors.pack_tuple(parts)
 
 
 def _column(op: RelaxOperation, value: ir.Value, column: int) -> ir.Value:
-    """One column of a matrix, as integers."""
+    """One column of a matrix, cast to int64."""
     place = {"axes": (1,), "begin": (column,), "end": (column + 1,)}
     part = StridedSliceOp(value, **place)
     whole = AstypeOp(part.y, dtype=_INT64)
     for made in (part, whole):
-        stand_beside(made, op)
+        bind_next_to(made, op)
     return whole.y
 
 
@@ -146,7 +152,7 @@ def _checked(
     indices: ir.Value,
     allowed: IndexRange,
 ) -> ir.Value:
-    """The indices, checked when the model runs unless they are known to be in range."""
+    """The result of a check of the indices, or the indices if they are known to be in range."""
     if 0 in tensors.shape_of(indices) or _is_checked(indices, allowed):
         return indices
     made = CheckIndicesOp(
@@ -157,24 +163,24 @@ def _checked(
         where=_where(op),
         operand=name,
     )
-    stand_beside(made, op)
+    bind_next_to(made, op)
     return indices if _drop_known(module, made) else made.y
 
 
 def _drop_known(module: IRModule, check: CheckIndicesOp) -> bool:
-    """Drop a check of constants that are in range; whether it was one.
+    """Removes a check of constants that are in range; returns whether it did.
 
-    In a branch, constants out of range are left to the run.
+    In a branch, an out-of-range constant is an error only if the branch runs.
 
     Raises:
         IndexOutOfRangeError: a constant is out of range.
     """
     attrs = check.python_attrs()
     limits = attrs["limits"]
-    array = known_array(module, check.indices)
+    array = constant_value(module, check.indices)
     if array is None or not all(isinstance(limit, int) for limit in limits):
         return False
-    wrong = out_of_range(array, limits, attrs["least"], attrs["ignored"])
+    wrong = out_of_range_message(array, limits, attrs["least"], attrs["ignored"])
     if wrong is None:
         replace(check, check.indices)
         return True
@@ -185,7 +191,7 @@ def _drop_known(module: IRModule, check: CheckIndicesOp) -> bool:
 
 
 def _is_checked(indices: ir.Value, allowed: IndexRange) -> bool:
-    """Whether the indices are the result of a check for this range, or a smaller one."""
+    """Whether the indices are the result of a check against this range or a narrower one."""
     owner = indices.owner
     if isinstance(owner, ir.Block) or not isinstance(owner.opview, CheckIndicesOp):
         return False
@@ -197,9 +203,9 @@ def _is_checked(indices: ir.Value, allowed: IndexRange) -> bool:
 
 
 def _where(op: RelaxOperation) -> str:
-    """What an error calls an operation: a node of a model, or where it stands."""
-    nodes: Sequence[tuple[str, str]] = list(nodes_in(op.location))
+    """The name of an operation in error messages: its ONNX node, or its source location."""
+    nodes: Sequence[tuple[str, str]] = list(onnx_nodes(op.location))
     if nodes:
         name, operator = nodes[0]
         return f"`{name}` ({operator})"
-    return f"{place_of(op)} (relax.{op.script_name()})"
+    return f"{location_of(op)} (relax.{op.script_name()})"

@@ -1,25 +1,24 @@
-"""``relax-dead-code-elimination``: bindings and functions that nothing needs go away."""
+"""``relax-dead-code-elimination``: removes unused bindings and unreachable functions."""
 
 from dataclasses import dataclass
 
-from relax_mlir.call_graph import CallGraph
+from relax_mlir.analysis.call_graph import CallGraph
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import blocks_of, graph_functions
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.rewriting import Pass, erase_dead
+from relax_mlir.rewrite.functions import blocks_of, graph_functions
+from relax_mlir.rewrite.patterns import Pass, erase_dead
 
 __all__ = ["DeadCodeElimination", "erase_unreachable"]
 
 
 @dataclass(frozen=True)
 class DeadCodeElimination(Pass):
-    """Remove bindings that nothing reads, and functions that nothing calls.
+    """Remove bindings without users and functions that no entry function reaches.
 
     Args:
-        entry_functions: what is called from outside, beside all functions that are not
-            private.
+        entry_functions: entry points, in addition to all functions that are not private.
     """
 
     opt_level = 1
@@ -35,7 +34,7 @@ class DeadCodeElimination(Pass):
 
 
 def erase_unreachable(module: IRModule, entries: tuple[str, ...] = ()) -> None:
-    """Remove functions that neither an exported function nor ``entries`` lead to.
+    """Removes functions that no exported function and none of ``entries`` reaches.
 
     Raises:
         PassError: an entry is no function of the module.
@@ -44,7 +43,7 @@ def erase_unreachable(module: IRModule, entries: tuple[str, ...] = ()) -> None:
     for entry in entries:
         if entry not in functions:
             raise PassError(f"entry `{entry}`: module has no such function")
-    roots = [n for n, f in functions.items() if not names.is_private(f)]
+    roots = [n for n, f in functions.items() if not function_attributes.is_private(f)]
     reached = CallGraph(module).reachable([*roots, *entries])
     for name, function in functions.items():
         if name not in reached:

@@ -1,34 +1,39 @@
-"""``relax-drop-devices``: all tensors live in one memory."""
+"""``relax-drop-devices``: removes virtual devices from types and graphs."""
 
 from dataclasses import dataclass
 
 from mlir import ir
 
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.tensors import elements
-from relax_mlir.graphs import graph_functions, map_types, operations_of, update_type
-from relax_mlir.module import IRModule
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import (
+from relax_mlir.dialects.tensors import tuple_elements
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.expr.struct_info import (
     ShapeExpr,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
-from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
-from relax_mlir.passes.relax.known_operators import write_known_operators
-from relax_mlir.rewriting import Pass, replace
+from relax_mlir.objects.expr.struct_info_types import from_mlir, to_mlir
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
+from relax_mlir.passes.relax.refine_operators import refine_operators
+from relax_mlir.rewrite.functions import (
+    graph_functions,
+    map_types,
+    operations_of,
+    update_type,
+)
+from relax_mlir.rewrite.patterns import Pass, replace
 
 __all__ = ["DropDevices"]
 
-_MOVES = frozenset({"relax.to_vdevice", "relax.hint_on_device"})
+_DEVICE_COPIES = frozenset({"relax.to_vdevice", "relax.hint_on_device"})
 
 
 @dataclass(frozen=True)
 class DropDevices(Pass):
-    """Forget virtual devices, and what moves tensors between them.
+    """Remove virtual devices and the copies between them.
 
-    For machines with one memory: several virtual CPUs are one.
+    For targets with one memory, where several virtual CPUs are the same device.
     """
 
     repairs_types = True
@@ -45,9 +50,9 @@ class DropDevices(Pass):
             map_types(function, change)
             for op in operations_of(function):
                 is_call = isinstance(op, graph.CallOperatorOp)
-                if is_call and op.operator.value in _MOVES:
-                    replace(op, elements(op.operands[0])[0])
-            write_known_operators(module, function)
+                if is_call and op.operator.value in _DEVICE_COPIES:
+                    replace(op, tuple_elements(op.operands[0])[0])
+            refine_operators(module, function)
             update_type(function)
 
 

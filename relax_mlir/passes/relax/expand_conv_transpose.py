@@ -1,4 +1,4 @@
-"""``relax-expand-conv-transpose``: a transposed convolution becomes a convolution."""
+"""``relax-expand-conv-transpose``: transposed convolutions as sub-pixel convolutions."""
 
 import math
 from collections.abc import Sequence
@@ -13,11 +13,11 @@ from relax_mlir.dialects.relax.conv_transpose import (
     Conv2dTransposeOp,
     Conv3dTransposeOp,
 )
-from relax_mlir.dialects.relax.movement import FlipOp, PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.manipulate import FlipOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, pattern, rewrite_greedily
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, pattern, rewrite_greedily
 
 __all__ = ["ExpandConvTranspose"]
 
@@ -30,11 +30,12 @@ _CONVS = {
 
 @dataclass(frozen=True)
 class ExpandConvTranspose(Pass):
-    """Compute the elements between two inputs as channels of a convolution, then lay them out.
+    """Rewrite transposed convolutions as a convolution of stride 1 and depth-to-space.
 
     With stride s, element ``s * q + a`` of the result is the sum over u of ``x[q - u]``
-    times tap ``s * u + a`` of the kernel: for each a a convolution of stride 1, of a
-    kernel that is s times as short. No zero between inputs is multiplied.
+    times tap ``s * u + a`` of the kernel: for each phase a, a convolution of stride 1 whose
+    kernel is 1/s as long. No inserted zero is multiplied.
+
     Source: Shi et al., Is the deconvolution layer the same as a convolutional layer?,
     arXiv 1609.07009, 2016.
     """
@@ -47,7 +48,7 @@ class ExpandConvTranspose(Pass):
 def _expand(
     op: Conv1dTransposeOp | Conv2dTransposeOp | Conv3dTransposeOp,
 ) -> ir.Value | None:
-    """What a transposed convolution computes, if its kernel is known and has no gaps."""
+    """The sub-pixel form of a transposed convolution of static kernel size and dilation 1."""
     attrs = op.python_attrs()
     layouts = op.layouts(attrs)
     is_plain = all(
@@ -70,58 +71,62 @@ def _expand(
         groups=attrs["groups"],
         out_dtype=attrs["out_dtype"],
     )
-    return _cut(_laid_out(conv.y, strides), op.y, attrs["padding"])
+    return _crop(_depth_to_space(conv.y, strides), op.y, attrs["padding"])
 
 
 def _phases(
     weight: ir.Value, strides: Sequence[int], taps: Sequence[int], groups: int
 ) -> ir.Value:
-    """The kernels of all elements between two inputs, as channels of one convolution.
+    """The kernels of all output phases, as output channels of one convolution.
 
     Shapes: weight (c, o / groups, spatial...); result (o * phases, c / groups, taps...).
     """
     channels, per_group, *kernel = tensors.shape_of(weight)
     rank = len(kernel)
     sizes = [s * t for s, t in zip(strides, taps, strict=True)]
-    after = [whole - size for whole, size in zip(sizes, kernel, strict=True)]
-    if any(after):
-        widths = pad_widths((*[0] * (rank + 2), 0, 0, *after))
+    trailing = [whole - size for whole, size in zip(sizes, kernel, strict=True)]
+    if any(trailing):
+        widths = pad_widths((*[0] * (rank + 2), 0, 0, *trailing))
         weight = PadOp(weight, pad_width=widths).y
-    own = channels // groups
+    in_per_group = channels // groups
     pairs = [n for t, s in zip(taps, strides, strict=True) for n in (t, s)]
-    cut = ReshapeOp(weight, shape=(groups, own, per_group, *pairs)).y
+    phases_of_taps = ReshapeOp(
+        weight, shape=(groups, in_per_group, per_group, *pairs)
+    ).y
     for axis in range(rank):
         if taps[axis] > 1:
-            cut = FlipOp(cut, axis=3 + 2 * axis).y
+            phases_of_taps = FlipOp(phases_of_taps, axis=3 + 2 * axis).y
     steps, phases = range(3, 3 + 2 * rank, 2), range(4, 4 + 2 * rank, 2)
-    turned = PermuteDimsOp(cut, axes=(0, 2, *phases, 1, *steps)).y
+    transposed = PermuteDimsOp(phases_of_taps, axes=(0, 2, *phases, 1, *steps)).y
     count = groups * per_group * math.prod(strides)
-    return ReshapeOp(turned, shape=(count, own, *taps)).y
+    return ReshapeOp(transposed, shape=(count, in_per_group, *taps)).y
 
 
-def _laid_out(y: ir.Value, strides: Sequence[int]) -> ir.Value:
-    """Channels that are elements between two inputs, in their places.
+def _depth_to_space(y: ir.Value, strides: Sequence[int]) -> ir.Value:
+    """Depth to space: interleaves the phases, which are channels, into the spatial axes.
 
     Shapes: y (n, o * phases, q...); result (n, o, q * stride...).
     """
-    n, channels, *places = tensors.shape_of(y)
-    rank = len(places)
-    own = channels // math.prod(strides)
-    if own != channels:
-        cut = ReshapeOp(y, shape=(n, own, *strides, *places)).y
+    n, channels, *spatial = tensors.shape_of(y)
+    rank = len(spatial)
+    out_channels = channels // math.prod(strides)
+    if out_channels != channels:
+        split = ReshapeOp(y, shape=(n, out_channels, *strides, *spatial)).y
         pairs = [axis for i in range(rank) for axis in (2 + rank + i, 2 + i)]
-        y = PermuteDimsOp(cut, axes=(0, 1, *pairs)).y
-    sizes = [q * s for q, s in zip(places, strides, strict=True)]
-    return ReshapeOp(y, shape=(n, own, *sizes)).y
+        y = PermuteDimsOp(split, axes=(0, 1, *pairs)).y
+    sizes = [q * s for q, s in zip(spatial, strides, strict=True)]
+    return ReshapeOp(y, shape=(n, out_channels, *sizes)).y
 
 
-def _cut(whole: ir.Value, y: ir.Value, padding: Sequence[int]) -> ir.Value:
-    """What the paddings leave, in the shape of ``y``."""
+def _crop(whole: ir.Value, y: ir.Value, padding: Sequence[int]) -> ir.Value:
+    """The slice of the result that the padding keeps, in the shape of ``y``."""
     sizes = tensors.shape_of(y)[2:]
     if tensors.shape_of(whole)[2:] == sizes:
         return whole
     begin = padding[: len(sizes)]
     end = [first + size for first, size in zip(begin, sizes, strict=True)]
     axes = range(2, 2 + len(sizes))
-    cut = StridedSliceOp(whole, axes=axes, begin=begin, end=end, assume_inbound=True)
-    return cut.y
+    cropped = StridedSliceOp(
+        whole, axes=axes, begin=begin, end=end, assume_inbound=True
+    )
+    return cropped.y

@@ -1,30 +1,35 @@
-"""Tuples that a function takes or gives, taken apart."""
+"""Flattening of tuple parameters and results of functions."""
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import TupleGetItemOp
-from relax_mlir.graphs import PACK, hand_over_output, operations_of, update_type
-from relax_mlir.rewriting import replace
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.functions import (
+    PACK,
+    operations_of,
+    transfer_output,
+    update_type,
+)
+from relax_mlir.rewrite.patterns import replace
 
-__all__ = ["flatten_parameters", "flatten_results", "take_out_known"]
+__all__ = ["flatten_parameters", "flatten_results", "fold_tuple_get_items"]
 
 
 def flatten_parameters(function: func.FuncOp) -> None:
-    """Take a parameter per element in place of tuples; parameters lose their names."""
+    """Replaces each tuple parameter by one parameter per element; parameters lose their names."""
     block = function.entry_block
     if not any(isinstance(a.type, ir.TupleType) for a in block.arguments):
         return
-    called = _input_names(function)
+    input_names = _input_names(function)
     for name in ("arg_attrs", "relax.input_names"):
         if name in function.attributes:
             del function.attributes[name]
     old = list(block.arguments)
     made: list[str] = []
     with function.location:
-        for argument, name in zip(old, called, strict=True):
+        for argument, name in zip(old, input_names, strict=True):
             value = _parameter(block, argument.type, name, made)
             argument.replace_all_uses_with(value)
     for number in range(len(old) - 1, -1, -1):
@@ -42,7 +47,7 @@ def _input_names(function: func.FuncOp) -> list[str]:
 
 
 def _parameter(block: ir.Block, type_: ir.Type, name: str, made: list[str]) -> ir.Value:
-    """A new parameter, or a tuple of new ones."""
+    """Adds one parameter, or one per leaf of a tuple type and the tuple packed from them."""
     if not isinstance(type_, ir.TupleType):
         made.append(name)
         return block.add_argument(type_, ir.Location.current)
@@ -51,8 +56,8 @@ def _parameter(block: ir.Block, type_: ir.Type, name: str, made: list[str]) -> i
         for i in range(type_.num_types)
     ]
     with ir.InsertionPoint.at_block_begin(block):
-        value = tensors.pack(parts)
-    # What packs inner tuples must come first.
+        value = tensors.pack_tuple(parts)
+    # Inner tuples must be packed before the outer one.
     for part in reversed(parts):
         if not isinstance(part.owner, ir.Block):
             part.owner.move_before(value.owner)
@@ -60,8 +65,8 @@ def _parameter(block: ir.Block, type_: ir.Type, name: str, made: list[str]) -> i
 
 
 def flatten_results(function: func.FuncOp) -> None:
-    """Give a result per element in place of tuples."""
-    take_out_known(function)
+    """Replaces each tuple result by one result per element."""
+    fold_tuple_get_items(function)
     returned = list(own_operations(function.entry_block))[-1]
     values = list(returned.operands)
     if not any(isinstance(v.type, ir.TupleType) for v in values):
@@ -85,12 +90,12 @@ def _parts(value: ir.Value) -> list[ir.Value]:
     return [part for each in parts for part in _parts(each)]
 
 
-def take_out_known(function: func.FuncOp) -> None:
-    """Read the elements of tuples that are written down where they are made."""
+def fold_tuple_get_items(function: func.FuncOp) -> None:
+    """Folds ``tuple_get_item`` of a tuple packed in the same function to its element."""
     for op in operations_of(function):
         if isinstance(op, TupleGetItemOp):
             owner = op.tuple_value.owner
             if not isinstance(owner, ir.Block) and owner.name == PACK:
                 element = list(owner.operands)[op.python_attrs()["index"]]
-                hand_over_output(op, element)
+                transfer_output(op, element)
                 replace(op, element)

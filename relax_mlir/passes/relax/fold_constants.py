@@ -1,4 +1,4 @@
-"""``relax-fold-constants``: compute at compile time what depends on nothing."""
+"""``relax-fold-constants``: compile-time evaluation of operations on constants."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,14 +10,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Expr
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import (
-    block_number,
-    constant,
-    drop_unread,
-    graph_functions,
-    operations_of,
-)
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.relax.folding_cost import (
     Budget,
     cost_of_program,
@@ -25,9 +18,16 @@ from relax_mlir.passes.relax.folding_cost import (
     result_bytes,
 )
 from relax_mlir.passes.relax.legalize import flat_operands
-from relax_mlir.rewriting import Pass, replace
+from relax_mlir.rewrite.functions import (
+    dataflow_block_number,
+    erase_unused_inline,
+    graph_functions,
+    operations_of,
+    pooled_constant,
+)
+from relax_mlir.rewrite.patterns import Pass, replace
 
-__all__ = ["FoldConstants", "known_array"]
+__all__ = ["FoldConstants", "constant_value"]
 
 
 # Runs a tensor program on arrays: the module, the call of the program, its inputs.
@@ -36,18 +36,18 @@ Evaluate = Callable[[IRModule, CallTirOp, Sequence[np.ndarray]], Sequence[np.nda
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Replace operations on constants by their value, by the operators' numpy definitions.
+    """Replace operations on constants by their value, by the operators' numpy reference.
 
-    A result may be larger than its operands by ``max_growth_bytes`` at most, so that a
-    broadcast of one number does not become megabytes of weights. What an evaluation takes is
-    estimated before it runs; beyond the budget of memory or time, the operation stays
-    and is computed at run time.
+    A result may exceed the size of its operands by at most ``max_growth_bytes``, so that a
+    broadcast scalar does not become megabytes of weights. The cost of an evaluation is
+    estimated first; if it exceeds the budget of memory or time, the operation stays and is
+    computed at run time.
 
     Args:
         max_growth_bytes: see above; -1 for any.
         max_bytes: peak memory of one evaluation; -1 for any.
         max_time_ms: of all evaluations together; -1 for any.
-        in_dataflow: only fold operators that stand in dataflow blocks.
+        in_dataflow: fold only operators inside dataflow blocks.
         evaluate: runs tensor programs; without it, their calls stay.
     """
 
@@ -68,17 +68,17 @@ class FoldConstants(Pass):
             for op in operations_of(function):
                 if isinstance(op, CallTirOp):
                     self._run_program(module, op, budget)
-                elif not self.in_dataflow or block_number(op) >= 0:
+                elif not self.in_dataflow or dataflow_block_number(op) >= 0:
                     self._fold(module, op, budget)
             if self.in_dataflow:
-                drop_unread(function)
+                erase_unused_inline(function)
 
     def budget(self) -> Budget:
-        """What one run may cost."""
+        """The budget of one run of the pass."""
         return Budget(self.max_bytes, self.max_time_ms / 1000)
 
     def _run_program(self, module: IRModule, op: CallTirOp, budget: Budget) -> None:
-        arrays = _arrays(module, tensors.elements(op.args))
+        arrays = _arrays(module, tensors.tuple_elements(op.args))
         size = result_bytes(op)
         if self.evaluate is None or arrays is None or size is None:
             return
@@ -89,7 +89,7 @@ class FoldConstants(Pass):
         with ir.InsertionPoint(op), op.location:
             folded = _constants(module, values)
             is_tuple = isinstance(op.result.type, ir.TupleType)
-            replace(op, tensors.pack(folded) if is_tuple else folded[0])
+            replace(op, tensors.pack_tuple(folded) if is_tuple else folded[0])
 
     def _fold(self, module: IRModule, op: ir.OpView, budget: Budget) -> None:
         arrays = _constant_operands(module, op)
@@ -117,7 +117,7 @@ class FoldConstants(Pass):
         arrays: "list[np.ndarray | list[np.ndarray]]",
         budget: Budget,
     ) -> bool:
-        """Whether an operation may be evaluated; takes its cost off the budget."""
+        """Whether the budget allows evaluating an operation; if so, its cost is spent."""
         flat = [
             a
             for group in arrays
@@ -133,12 +133,15 @@ class FoldConstants(Pass):
         return cost is not None and budget.spend(cost)
 
 
-_MOST_OPERATIONS = 256  # that one value is looked for in
-_LOOK_UP_TIME_MS = 1000  # of one look-up
+_MOST_OPERATIONS = 256  # visited by one call of `constant_value`
+_LOOK_UP_TIME_MS = 1000  # budget of one call of `constant_value`
 
 
-def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
-    """What a value is, if constants alone tell it by a few operations; changes nothing."""
+def constant_value(module: IRModule, value: ir.Value) -> np.ndarray | None:
+    """The constant value of an SSA value, if a few foldable operations define it; else None.
+
+    The module does not change.
+    """
     found: dict[ir.Value, np.ndarray] = {}
     budget = FoldConstants(max_time_ms=_LOOK_UP_TIME_MS).budget()
     waiting, left = [value], _MOST_OPERATIONS
@@ -170,7 +173,7 @@ def _evaluated(
     known: Mapping[ir.Value, np.ndarray],
     budget: Budget,
 ) -> np.ndarray | None:
-    """The only result of an operation; None if it is too large, or cannot be computed."""
+    """The single result of an operation; None if it is too large or its reference fails."""
     arrays = [
         known[o] if isinstance(o, ir.Value) else [known[part] for part in o]
         for o in op.unpacked_operands()
@@ -184,13 +187,13 @@ def _evaluated(
     try:
         with np.errstate(all="ignore"):
             result = op.reference(*arrays, **attrs)
-    except Exception:  # what it does not take is told where it is compiled
+    except Exception:  # invalid operands are reported when the operation is compiled
         return None
     return np.asarray(result[0] if isinstance(result, tuple) else result)
 
 
 def _can_fold(op: ir.OpView) -> bool:
-    """Whether an operation may be replaced by its value, if its operands are known."""
+    """Whether an operation may be replaced by its value once its operands are constants."""
     if not isinstance(op, RelaxOperation) or isinstance(op, ConstantOp):
         return False
     if not hasattr(op, "reference") or not hasattr(op, "legalize"):
@@ -199,7 +202,7 @@ def _can_fold(op: ir.OpView) -> bool:
 
 
 def _is_symbolic(value: object) -> bool:
-    """Whether an attribute's value mentions a size that is known only at run time."""
+    """Whether an attribute's value contains a symbolic size."""
     if isinstance(value, tuple):
         return any(map(_is_symbolic, value))
     return isinstance(value, Expr)
@@ -208,7 +211,7 @@ def _is_symbolic(value: object) -> bool:
 def _constant_operands(
     module: IRModule, op: ir.OpView
 ) -> "list[np.ndarray | list[np.ndarray]] | None":
-    """The arrays of all operands, or None where one is computed."""
+    """The arrays of all operands; None if any is not a constant."""
     if not isinstance(op, RelaxOperation) or not _can_fold(op):
         return None
     arrays: list[np.ndarray | list[np.ndarray]] = []
@@ -222,7 +225,7 @@ def _constant_operands(
 
 
 def _arrays(module: IRModule, values: Sequence[ir.Value]) -> list[np.ndarray] | None:
-    """The arrays that values are constants of; None where one is none."""
+    """The arrays of constant values; None if any is not a constant."""
     owners = [v.owner for v in values]
     views = [None if isinstance(o, ir.Block) else o.opview for o in owners]
     if not all(isinstance(view, ConstantOp) for view in views):
@@ -232,6 +235,6 @@ def _arrays(module: IRModule, values: Sequence[ir.Value]) -> list[np.ndarray] | 
 
 def _constants(module: IRModule, values: Sequence[np.ndarray]) -> list[ir.Value]:
     return [
-        constant(module, np.asarray(v), f"folded.{len(module.constants)}")
+        pooled_constant(module, np.asarray(v), f"folded.{len(module.constants)}")
         for v in values
     ]

@@ -1,12 +1,12 @@
-"""Cost estimates for constant folding: time and memory of an evaluation, before it runs.
+"""Cost model of constant folding: time and memory of an evaluation before it runs.
 
-The work of an operation is counted on its tensor program: the points of its iteration domains,
-which for a pooling are outputs times window elements and for a matmul ``m * n * k``. How fast
-the numpy reference walks these points, and how much memory it allocates for each, are class
-attributes of the operator.
+The work of an operation is the number of points in the iteration domains of its tensor program:
+outputs times window elements for a pooling, ``m * n * k`` for a matmul. The rate at which the
+numpy reference processes these points, and its scratch memory per point, are class attributes of
+the operator.
 
-What is linear in the constants is free: a transpose or a cast of large weights costs no more than
-to read them, and to leave it would cost every run. The budget limits what grows faster.
+Work linear in the size of the constants is free: transposing or casting large weights costs no
+more than reading them, and leaving it would cost every run. The budget limits superlinear work.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.tir import BlockOp
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.relax.legalize import emit_program, flat_types
-from relax_mlir.traversal import own_operations
 
 __all__ = ["Budget", "Cost", "cost_of_program", "cost_of_reference", "result_bytes"]
 
-_COPIES = 4  # of operands and results that a reference holds at once: f64 of f32, and one more
-_FREE_COPIES = 16  # of operands, of which memory is linear in the constants
-_FREE_POINTS = 8  # for each element, of which time is
+_COPIES = (
+    4  # of operands and results alive at once in a reference: f64 of f32, and one more
+)
+_FREE_COPIES = 16  # copies of the operands that count as linear memory
+_FREE_POINTS = 8  # points per element that count as linear time
 _LOOP_RATE = 1e6  # points per second; below, a reference is a loop in Python
-_FEW_POINTS = 1 << 16  # not worth a tensor program to count them
-_COMPILED_RATE = 1e8  # points per second of code that no schedule has seen
+_FEW_POINTS = 1 << 16  # below, no tensor program is built to count them
+_COMPILED_RATE = 1e8  # points per second of compiled code without a schedule
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An upper estimate of one evaluation.
+    """An upper bound of the cost of one evaluation.
 
     Attributes:
-        size_bytes: at the peak.
-        free_bytes: the size that every budget allows: what is linear in the constants.
-        time_s: beyond what is linear in the constants.
+        size_bytes: peak memory.
+        free_bytes: memory that every budget allows, linear in the constants.
+        time_s: time beyond that linear in the constants.
     """
 
     size_bytes: float
@@ -54,17 +56,17 @@ class Cost:
 
 @dataclass
 class Budget:
-    """What folding may still cost.
+    """The remaining budget of constant folding.
 
     Attributes:
-        size_bytes: of one evaluation; time_s: of all that are left. Negative for no limit.
+        size_bytes: of one evaluation; time_s: of all further ones. Negative for no limit.
     """
 
     size_bytes: float
     time_s: float
 
     def spend(self, cost: Cost) -> bool:
-        """Take the time of an evaluation off the budget; False if the budget lacks it."""
+        """Subtracts an evaluation's time from the budget; False if it exceeds time or memory."""
         allowed = max(self.size_bytes, cost.free_bytes)
         if self.size_bytes >= 0 and allowed < cost.size_bytes:
             return False
@@ -81,8 +83,8 @@ def cost_of_reference(
     """The cost of an operator's reference; None if sizes are symbolic or unknown.
 
     Args:
-        module: whose context the operation belongs to.
-        op: all of whose operands are constants; arrays: these.
+        module: the module that provides the context.
+        op: an operation of constant operands; arrays: their values.
     """
     results = result_bytes(op)
     if results is None:
@@ -103,7 +105,7 @@ def cost_of_reference(
 def cost_of_program(
     program: func.FuncOp, arrays: Sequence[np.ndarray], results: int
 ) -> Cost:
-    """The cost of a tensor program that is compiled and run.
+    """The cost of compiling and running a tensor program on constants.
 
     Args:
         arrays: its inputs; results: bytes of its outputs.
@@ -116,7 +118,7 @@ def cost_of_program(
 
 
 def _free_bytes(operands: int, results: int) -> int:
-    """The memory that is linear in the constants; more results than operands are not."""
+    """Memory linear in the constants; results count up to the size of the operands."""
     return _FREE_COPIES * (operands + min(operands, results))
 
 
@@ -125,7 +127,7 @@ def _elements(op: ir.OpView) -> int:
 
 
 def result_bytes(op: ir.OpView) -> int | None:
-    """The bytes of all results; None where a size is not a number."""
+    """The size of all results in bytes; None if a dimension is dynamic."""
     total = 0
     for type_ in flat_types(op.results):
         if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
@@ -139,7 +141,7 @@ def _reference_points(
 ) -> float:
     elements = sum(a.size for a in arrays)
     results = _elements(op)
-    # No program has more points than outputs times inputs times windows.
+    # Outputs times inputs times windows bounds the points of every program.
     windows = math.prod(max(1, abs(n)) for n in _integers(op.python_attrs().values()))
     if max(1, elements) * max(1, results) * windows <= _FEW_POINTS:
         return elements + results
@@ -147,7 +149,7 @@ def _reference_points(
     with ir.InsertionPoint(scratch.mlir.body), op.location:
         try:
             program, _ = emit_program(op, "program")
-        except ValueError:  # an invalid operation; legalization says what is wrong
+        except ValueError:  # an invalid operation; legalization reports the error
             return math.inf
     return elements + results + _points_in(program.entry_block)
 
@@ -163,7 +165,7 @@ def _integers(values: Iterable[object]) -> list[int]:
 
 
 def _points_in(block: ir.Block) -> float:
-    """The points of all iteration domains; infinite where an extent is not a number."""
+    """The points of all iteration domains; infinite if an extent is dynamic."""
     total = 0.0
     for op in own_operations(block):
         inner = sum(_points_in(b) for r in op.operation.regions for b in r.blocks)
@@ -171,7 +173,7 @@ def _points_in(block: ir.Block) -> float:
             sizes = list(ir.DenseI64ArrayAttr(op.static_extents))
             if min(sizes, default=0) < 0:
                 return math.inf
-            # A block in loops of its own is bound to their points, and runs once for each.
+            # Explicit loops already count the points of a block with bindings.
             inner = max(1.0, inner) * (1 if len(op.bindings) else math.prod(sizes))
         elif op.operation.name == "scf.for":
             begin, end, step = (constant_of(v) for v in list(op.operands)[:3])

@@ -1,25 +1,25 @@
-"""Fusion of the bindings in dataflow blocks, by post-dominators."""
+"""Fusion of the bindings of dataflow blocks by post-dominator analysis, as in TVM."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.tvm_op_pattern import TvmOpPatternKind
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
-from relax_mlir.graphs import (
-    block_number,
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.passes.relax.annotate_tir_op_pattern import annotated_pattern
+from relax_mlir.passes.relax.post_dominators import DataflowGraph, partition
+from relax_mlir.rewrite.functions import (
     blocks_of,
-    drop_unread,
+    dataflow_block_number,
+    erase_unused_inline,
     graph_functions,
     is_inline,
 )
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.op_patterns import Pattern
-from relax_mlir.passes.relax.annotate_tir_op_pattern import annotated_pattern
-from relax_mlir.passes.relax.outline import Outliner, fused_name
-from relax_mlir.passes.relax.partition import Graph, partition
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.outline import Outliner, fused_name
 
 __all__ = ["fuse_by_post_dominators"]
 
@@ -27,7 +27,7 @@ __all__ = ["fuse_by_post_dominators"]
 def fuse_by_post_dominators(
     module: IRModule, max_ops: int, *, lift_constants: bool = True
 ) -> None:
-    """Move groups of bindings into functions that become one kernel each."""
+    """Outlines groups of bindings into primitive functions, one kernel each."""
     patterns = _patterns(module)
     outliner = Outliner(module, lift_constants=lift_constants)
     for function in graph_functions(module):
@@ -37,16 +37,18 @@ def fuse_by_post_dominators(
             for bindings in _dataflow_blocks(block):
                 for members in _groups(bindings, patterns, max_ops):
                     outliner.outline(members, fused_name(members), {"Primitive": True})
-        drop_unread(function)
+        erase_unused_inline(function)
 
 
-def _patterns(module: IRModule) -> Mapping[str, Pattern]:
-    """What tensor programs say of themselves; opaque where they say nothing."""
-    programs = [f for f in module.func_ops() if names.is_prim_func(f)]
-    found: dict[str, Pattern] = {}
+def _patterns(module: IRModule) -> Mapping[str, TvmOpPatternKind]:
+    """The annotated op pattern kinds of tensor programs; opaque without annotation."""
+    programs = [f for f in module.func_ops() if function_attributes.is_prim_func(f)]
+    found: dict[str, TvmOpPatternKind] = {}
     for program in programs:
         number = annotated_pattern(program)
-        found[_name(program)] = Pattern.OPAQUE if number is None else Pattern(number)
+        found[_name(program)] = (
+            TvmOpPatternKind.OPAQUE if number is None else TvmOpPatternKind(number)
+        )
     return found
 
 
@@ -58,16 +60,18 @@ def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
     """The bindings of each dataflow block, in order."""
     found: dict[int, list[ir.OpView]] = {}
     for op in own_operations(block):
-        if block_number(op) >= 0 and len(op.operation.results):
-            found.setdefault(block_number(op), []).append(op)
+        if dataflow_block_number(op) >= 0 and len(op.operation.results):
+            found.setdefault(dataflow_block_number(op), []).append(op)
     yield from list(found.values())
 
 
 def _groups(
-    bindings: Sequence[ir.OpView], patterns: Mapping[str, Pattern], max_ops: int
+    bindings: Sequence[ir.OpView],
+    patterns: Mapping[str, TvmOpPatternKind],
+    max_ops: int,
 ) -> list[list[ir.OpView]]:
-    """The groups of more than one binding, in order of their last ones."""
-    graph = Graph()
+    """The groups of more than one binding, ordered by their last binding."""
+    graph = DataflowGraph()
     for op in bindings:
         _add(graph, op, patterns)
     partition(graph, max_depth=max_ops)
@@ -80,26 +84,30 @@ def _groups(
     return sorted(found, key=lambda members: order[members[-1]])
 
 
-def _add(graph: Graph, op: ir.OpView, patterns: Mapping[str, Pattern]) -> None:
-    is_output = names.OUTPUT in op.operation.attributes
+def _add(
+    graph: DataflowGraph, op: ir.OpView, patterns: Mapping[str, TvmOpPatternKind]
+) -> None:
+    is_output = function_attributes.OUTPUT in op.operation.attributes
     pattern = _pattern(op, patterns)
-    node = graph.add(op.operation.results[0], pattern, is_seen_outside=is_output)
+    node = graph.add(op.operation.results[0], pattern, is_external=is_output)
     for operand in op.operation.operands:
         for leaf in _leaves(operand):
-            graph.read(leaf, node, pattern)
+            graph.add_use(leaf, node, pattern)
 
 
-def _pattern(op: ir.OpView, patterns: Mapping[str, Pattern]) -> Pattern:
+def _pattern(
+    op: ir.OpView, patterns: Mapping[str, TvmOpPatternKind]
+) -> TvmOpPatternKind:
     if isinstance(op, TupleGetItemOp):
-        return Pattern.INJECTIVE
+        return TvmOpPatternKind.INJECTIVE
     if isinstance(op, CallTirOp):
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        return patterns.get(callee, Pattern.OPAQUE)
-    return Pattern.OPAQUE
+        return patterns.get(callee, TvmOpPatternKind.OPAQUE)
+    return TvmOpPatternKind.OPAQUE
 
 
 def _leaves(value: ir.Value) -> Iterator[ir.Value]:
-    """A value, or those that are packed in front of a call."""
+    """The leaves of a value: the operands of tuple packing, or the value itself."""
     owner = value.owner
     if isinstance(owner, ir.Block) or not is_inline(owner) or not len(owner.operands):
         yield value

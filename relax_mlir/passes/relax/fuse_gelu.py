@@ -1,4 +1,4 @@
-"""``relax-fuse-gelu``: gelu written out as nodes becomes one operation."""
+"""``relax-fuse-gelu``: recognises GELU subgraphs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,16 +10,20 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.relax.activation import GeluOp, GeluTanhOp
 from relax_mlir.dialects.relax.core import ConstantOp
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.passes.written_gelu import EXACT, Notation, find_gelu
-from relax_mlir.rewriting import Pass, erase_dead, replace, walk
+from relax_mlir.passes.gelu_pattern import (
+    COEFFICIENT_TOLERANCE,
+    ArithmeticNames,
+    find_gelu,
+)
+from relax_mlir.rewrite.patterns import Pass, erase_dead, replace, walk
 
 __all__ = ["FuseGelu"]
 
-# Of a coefficient that two constants make, each of them rounded.
+# Relative tolerance of a coefficient: the product of two rounded constants.
 _TOLERANCES = {
-    dtype("float32"): EXACT,
+    dtype("float32"): COEFFICIENT_TOLERANCE,
     dtype("float16"): 2.0**-10,
     dtype("bfloat16"): 2.0**-7,
 }
@@ -27,18 +31,20 @@ _TOLERANCES = {
 
 @dataclass(frozen=True)
 class FuseGelu(Pass):
-    """Make one operation of gelu that a model writes out, in f32 or fewer bits.
+    """Replace GELU subgraphs, in erf or tanh form, by one operator, in f32 or narrower.
 
-    Exporters know gelu as five nodes around an error function, or as eight around a
-    hyperbolic tangent, from before it was an operator. Computed one after another they
-    lose all digits where the two halves cancel, below about -5; the operation does not.
+    Exporters that predate the operator write GELU as five nodes around erf, or as eight
+    around tanh. Evaluated one by one they lose all digits to cancellation below about -5;
+    the operator does not.
     """
 
     def run(self, module: IRModule) -> None:
         names = ("relax.add", "relax.multiply", "relax.divide", "relax.power")
         notations = {
-            kind: Notation(lambda v: _number(v, module.constants), *names, tolerance)
-            for kind, tolerance in _TOLERANCES.items()
+            element: ArithmeticNames(
+                lambda v: _number(v, module.constants), *names, tolerance
+            )
+            for element, tolerance in _TOLERANCES.items()
         }
         blocks = []
         for op in [op for op in walk(module.mlir.operation) if _is_function(op)]:
@@ -61,7 +67,7 @@ def _is_function(op: ir.OpView) -> bool:
 
 
 def _number(value: ir.Value, constants: Mapping[str, np.ndarray]) -> float | None:
-    """What a constant of one element holds."""
+    """The value of a constant of one element."""
     owner = value.owner
     view = None if isinstance(owner, ir.Block) else owner.opview
     if not isinstance(view, ConstantOp):

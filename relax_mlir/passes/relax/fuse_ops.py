@@ -1,19 +1,24 @@
-"""``relax-fuse-ops``: which calls become one kernel."""
+"""``relax-fuse-ops``: operator fusion by op pattern kinds."""
 
 from dataclasses import dataclass, field
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.op_pattern import (
+    OpPatternKind,
+    ends_elementwise,
+    op_pattern_of,
+    stores_piecewise,
+)
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.graphs import outline_calls
-from relax_mlir.kinds import Kind, ends_in_map, kind_of, writes_in_parts
-from relax_mlir.module import IRModule
-from relax_mlir.pass_context import PassContext
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.symbol_table import SymbolTable
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
-from relax_mlir.passes.relax.legalize import SymbolTable
-from relax_mlir.rewriting import Pass, erase_dead
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.functions import outline_calls
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.rewrite.patterns import Pass, erase_dead
 
 __all__ = ["FuseOps"]
 
@@ -22,28 +27,29 @@ _CALLS = frozenset({"relax.call_tir", "builtin.unrealized_conversion_cast"})
 
 @dataclass
 class _Group:
-    """Calls that become one kernel, in order; ``kind`` is the highest of theirs."""
+    """The calls of one kernel, in order, and the highest op pattern kind among them."""
 
     calls: list[ir.OpView] = field(default_factory=list)
-    kind: Kind = Kind.ELEMENTWISE
+    kind: OpPatternKind = OpPatternKind.ELEMENTWISE
 
 
 @dataclass(frozen=True)
 class FuseOps(Pass):
-    """Group calls of tensor programs into functions that become one kernel each.
+    """Group calls of tensor programs into primitive functions, one kernel each.
 
-    First, every contraction takes the maps after it, as long as they keep its shape and
-    end in one value; so does what sums and then maps, as a softmax. Then maps join the
-    map, or the reduction, that reads them; a result written in parts, as by a
-    concatenation, is joined by elementwise maps alone. A value that is read outside its
-    group stays a value, so nothing is computed twice.
+    First, every contraction takes the elementwise calls that follow it as its epilogue, if
+    they keep its shape and join again in one value; so does a reduction that ends in an
+    elementwise statement, as softmax does. Then elementwise calls join the elementwise call
+    or the reduction that reads them; a result that is stored piecewise or permuted, such as
+    a concatenation, takes elementwise producers only. A value with users outside its group
+    stays materialised, so that nothing is computed twice.
 
     Args:
-        max_ops: calls in one group.
-        by_post_dominators: group the bindings of dataflow blocks as TVM does, by what
-            their programs say of themselves in ``op_pattern``.
+        max_ops: most calls in one group.
+        by_post_dominators: group the bindings of dataflow blocks as TVM does, by the
+            annotated ``op_pattern`` of their programs.
         level: 0 fuses nothing; by default, the level of the pass context.
-        lift_constants: whether constants become parameters of these functions.
+        lift_constants: whether constants become parameters of the fused functions.
     """
 
     max_ops: int = 256
@@ -61,17 +67,17 @@ class FuseOps(Pass):
                 module, int(limit), lift_constants=self.lift_constants
             )
         else:
-            self._fuse_maps(module)
+            self._fuse_calls(module)
 
-    def _fuse_maps(self, module: IRModule) -> None:
+    def _fuse_calls(self, module: IRModule) -> None:
         programs = [
             f
             for f in module.func_ops()
             if "tir.prim_func" in f.attributes and not f.is_external
         ]
-        kinds = {f.name.value: kind_of(f) for f in programs}
-        parts = frozenset(f.name.value for f in programs if writes_in_parts(f))
-        rows = frozenset(f.name.value for f in programs if ends_in_map(f))
+        kinds = {f.name.value: op_pattern_of(f) for f in programs}
+        parts = frozenset(f.name.value for f in programs if stores_piecewise(f))
+        rows = frozenset(f.name.value for f in programs if ends_elementwise(f))
         table = SymbolTable(module)
         for function in module.func_ops():
             is_program = "tir.prim_func" in function.attributes or function.is_external
@@ -86,21 +92,21 @@ class FuseOps(Pass):
 
 
 class _Grouping:
-    """Finds the groups of one function.
+    """Computes the fusion groups of one function.
 
     Args:
-        kinds: by name of the tensor program.
-        parts: names of programs that write their result in parts.
-        rows: of programs that sum, and write their result by a map.
-        limit: calls in one group.
+        kinds: op pattern kind by name of the tensor program.
+        piecewise: names of programs that store their result piecewise or permuted.
+        ends_elementwise: names of reductions that end in an elementwise statement.
+        limit: most calls in one group.
     """
 
     def __init__(
         self,
         function: func.FuncOp,
-        kinds: dict[str, Kind],
-        parts: frozenset[str],
-        rows: frozenset[str],
+        kinds: dict[str, OpPatternKind],
+        piecewise: frozenset[str],
+        ends_elementwise: frozenset[str],
         limit: int,
     ) -> None:
         block = function.entry_block
@@ -109,32 +115,39 @@ class _Grouping:
         ]
         self.order = {call: number for number, call in enumerate(self.calls)}
         self.kinds = kinds
-        self.parts, self.rows = parts, rows
+        self.piecewise, self.ends_elementwise = piecewise, ends_elementwise
         self.limit = limit
         self.group_of: dict[ir.OpView, _Group] = {}
 
     def groups(self) -> list[_Group]:
-        """All groups, single calls too."""
-        products = [c for c in self.calls if self._kind(c) is Kind.OUT_FUSABLE]
-        rows = [c for c in self.calls if c.attributes["callee"].value in self.rows]
+        """All groups, single calls included."""
+        contractions = [
+            c for c in self.calls if self._kind(c) is OpPatternKind.OUT_FUSABLE
+        ]
+        ends_elementwise = [
+            c
+            for c in self.calls
+            if c.attributes["callee"].value in self.ends_elementwise
+        ]
         found = [
-            self._with_epilogue(anchor) for anchor in dict.fromkeys(products + rows)
+            self._with_epilogue(anchor)
+            for anchor in dict.fromkeys(contractions + ends_elementwise)
         ]
         for call in reversed(self.calls):
             if call not in self.group_of:
-                found += self._join_reader(call)
+                found += self._fuse_into_consumer(call)
         return found
 
-    def _kind(self, call: ir.OpView) -> Kind:
-        return self.kinds.get(call.attributes["callee"].value, Kind.OPAQUE)
+    def _kind(self, call: ir.OpView) -> OpPatternKind:
+        return self.kinds.get(call.attributes["callee"].value, OpPatternKind.OPAQUE)
 
     def _with_epilogue(self, anchor: ir.OpView) -> _Group:
-        """A contraction, or what ends in a map, and the maps that follow it."""
+        """A contraction, or a reduction that ends elementwise, and its epilogue."""
         group = _Group([anchor], self._kind(anchor))
         self.group_of[anchor] = group
         last = anchor
         while True:
-            following = self._maps_after(last)
+            following = self._epilogue_step(last)
             if following is None or len(group.calls) + len(following) > self.limit:
                 return group
             for call in following:
@@ -142,35 +155,35 @@ class _Grouping:
                 self.group_of[call] = group
             last = following[-1]
 
-    def _maps_after(self, call: ir.OpView) -> list[ir.OpView] | None:
-        """The maps from ``call`` to the first that all of its readers lead to."""
+    def _epilogue_step(self, call: ir.OpView) -> list[ir.OpView] | None:
+        """The elementwise calls from ``call`` to its first post-dominator, or None."""
         shape = tensors.shape_of(call.results[0])
         taken: list[ir.OpView] = []
-        open_ = set(_readers(call.results[0]))
-        while open_:
-            first = min(open_, key=lambda c: self.order.get(c, -1))
+        frontier = set(_consumers(call.results[0]))
+        while frontier:
+            first = min(frontier, key=lambda c: self.order.get(c, -1))
             if not self._keeps_shape(first, shape) or len(taken) >= _MAX_DETOUR:
                 return None
             taken.append(first)
-            open_.remove(first)
-            if not open_:
+            frontier.remove(first)
+            if not frontier:
                 return taken
-            open_ |= set(_readers(first.results[0]))
+            frontier |= set(_consumers(first.results[0]))
         return None
 
     def _keeps_shape(self, call: ir.OpView, shape: tuple[shapes.Dim, ...]) -> bool:
         if call not in self.order or call in self.group_of:
             return False
-        is_map = self._kind(call) <= Kind.BROADCAST
-        return is_map and tensors.shape_of(call.results[0]) == shape
+        is_elementwise = self._kind(call) <= OpPatternKind.BROADCAST
+        return is_elementwise and tensors.shape_of(call.results[0]) == shape
 
-    def _join_reader(self, call: ir.OpView) -> list[_Group]:
-        """Put a call into the group that reads it, or into a new one, which is returned."""
+    def _fuse_into_consumer(self, call: ir.OpView) -> list[_Group]:
+        """Puts a call into the group of its consumer, or into a new one, which is returned."""
         kind = self._kind(call)
-        group = self._reader_group(call)
+        group = self._consumer_group(call)
         if (
             group is not None
-            and kind <= Kind.INJECTIVE
+            and kind <= OpPatternKind.INJECTIVE
             and len(group.calls) < self.limit
         ):
             group.calls.insert(0, call)
@@ -180,27 +193,27 @@ class _Grouping:
         self.group_of[call] = _Group([call], kind)
         return [self.group_of[call]]
 
-    def _reader_group(self, call: ir.OpView) -> _Group | None:
-        """The one group that reads the result, if maps may join it."""
-        groups = [self.group_of.get(r) for r in _readers(call.results[0])]
+    def _consumer_group(self, call: ir.OpView) -> _Group | None:
+        """The only group that reads the result, if a producer may join it."""
+        groups = [self.group_of.get(r) for r in _consumers(call.results[0])]
         if not groups or groups[0] is None or any(g is not groups[0] for g in groups):
             return None
-        # Maps are written into the parts, but parts cannot be written into what reads them.
-        is_parts = call.attributes["callee"].value in self.parts
-        highest = Kind.BROADCAST if is_parts else Kind.REDUCTION
+        # A producer can be inlined into each store, but piecewise stores into no consumer.
+        is_piecewise = call.attributes["callee"].value in self.piecewise
+        highest = OpPatternKind.BROADCAST if is_piecewise else OpPatternKind.REDUCTION
         return groups[0] if groups[0].kind <= highest else None
 
 
-_MAX_DETOUR = 16  # maps between a value and the map where its readers meet
+_MAX_DETOUR = 16  # calls between a value and its post-dominator
 
 
-def _readers(value: ir.Value) -> list[ir.OpView]:
-    """What reads a value, the packing of arguments looked through."""
-    readers: list[ir.OpView] = []
+def _consumers(value: ir.Value) -> list[ir.OpView]:
+    """The calls that read a value, through argument packing."""
+    consumers: list[ir.OpView] = []
     for use in value.uses:
         owner = use.owner
         if owner.operation.name == "builtin.unrealized_conversion_cast":
-            readers += _readers(owner.operation.results[0])
+            consumers += _consumers(owner.operation.results[0])
         else:
-            readers.append(owner)
-    return readers
+            consumers.append(owner)
+    return consumers

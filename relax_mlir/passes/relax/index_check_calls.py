@@ -1,4 +1,4 @@
-"""Checks of indices as calls of the runtime."""
+"""Lowering of index checks to runtime calls."""
 
 import numpy as np
 from mlir import ir
@@ -7,21 +7,21 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, ShapeToTensorOp
 from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
-from relax_mlir.graphs import constant, operations_of
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import replace
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.functions import operations_of, pooled_constant
+from relax_mlir.rewrite.patterns import replace
 
 __all__ = ["call_index_checks"]
 
 _FUNCTION = "relax_mlir.check_indices"
-_NO_LEAST, _NO_IGNORED = 1, 2  # what is left out, as the runtime knows it
+_NO_LEAST, _NO_IGNORED = 1, 2  # bits of the runtime's mask of absent bounds
 
 
 def call_index_checks(module: IRModule, function: func.FuncOp) -> None:
-    """Put calls of the runtime in place of the checks in a function.
+    """Replaces the index checks of a function by calls of the runtime.
 
-    They stay: passes of the compiler neither drop nor merge calls of functions. The
-    result is the indices, so that what reads them comes after the check.
+    No pass removes or merges these calls. The result is the indices, so that users of the
+    indices are ordered after the check.
     """
     for op in operations_of(function):
         if isinstance(op, CheckIndicesOp):
@@ -35,7 +35,7 @@ def _call(module: IRModule, op: CheckIndicesOp) -> None:
     message = describe_operand(attrs["where"], attrs["operand"])
     with ir.InsertionPoint(op), op.location:
         if all(isinstance(limit, int) for limit in limits):
-            sizes = constant(module, np.array(limits, np.int64), "index_limits")
+            sizes = pooled_constant(module, np.array(limits, np.int64), "index_limits")
         else:
             sizes = ShapeToTensorOp(dims=limits).y
         bounds = np.array([missing, least or 0, ignored or 0], np.int64)
@@ -43,10 +43,10 @@ def _call(module: IRModule, op: CheckIndicesOp) -> None:
         given = [
             op.indices,
             sizes,
-            constant(module, bounds, "index_bounds"),
-            constant(module, text, "index_message"),
+            pooled_constant(module, bounds, "index_bounds"),
+            pooled_constant(module, text, "index_message"),
         ]
         call = CallDpsPackedOp(
-            tensors.pack(given), results=[op.y.type], callee=_FUNCTION
+            tensors.pack_tuple(given), results=[op.y.type], callee=_FUNCTION
         )
     replace(op, call.result)

@@ -1,4 +1,4 @@
-"""``relax-infer-shapes``: the types of results follow from those of arguments again."""
+"""``relax-infer-shapes``: re-derives result types from argument types."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,39 +7,38 @@ from itertools import zip_longest
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.constraints import are_held_equal, held
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import substituted_type, symbols_in
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info_types import from_mlir
-from relax_mlir.passes.relax.inline_calls import size_values
+from relax_mlir.ir import function_attributes as names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations, walk
+from relax_mlir.objects.expr.struct_info_types import from_mlir
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
+from relax_mlir.passes.relax.inline_calls import match_symbols
 from relax_mlir.passes.relax.legalize import symbols_of
-from relax_mlir.programs import argument_shape
-from relax_mlir.rewriting import Pass
-from relax_mlir.traversal import own_operations, walk
+from relax_mlir.rewrite.functions import substituted_type, symbols_in
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.symbolic.constraints import are_assumed_equal, current_equalities
 
 __all__ = ["InferShapes", "derived_types", "program_call"]
 
 
 @dataclass(frozen=True)
 class InferShapes(Pass):
-    """Derive the type of every relax value anew from the types of arguments.
+    """Re-infer the type of every relax value from the types of the function arguments.
 
-    The arguments of functions are given. A result that was known more or less precisely
-    than its operands tell takes the type that they tell, ``tensor<?xf32>`` without names
-    included; a number, a rank or an element type that contradicts them is an error.
-    Functions change their types with what they return, and so do their callers.
-    Operations without ``infer``, such as constants, keep their types, and calls of
-    tensor programs keep the ``sizes`` that they pass.
+    A result takes the inferred type whether that is more or less precise than the stated one,
+    unnamed dimensions (``tensor<?xf32>``) included; a static size, rank or element type that
+    contradicts it is an error. Function types and their callers follow the returned types.
+    Operations without ``infer``, such as constants, keep their types, and calls of tensor
+    programs keep the ``sizes`` that they pass.
     """
 
-    # The check before the first pass leaves to this one what it is there for.
+    # The verifier before the first pass skips the type errors that this pass repairs.
     repairs_types = True
 
     def run(self, module: IRModule) -> None:
@@ -52,7 +51,7 @@ class InferShapes(Pass):
 def _update(
     function: func.FuncOp, functions: Mapping[str, func.FuncOp], done: set[str]
 ) -> None:
-    """Update a function, after those that it calls."""
+    """Updates a function after its callees."""
     is_program = "tir.prim_func" in function.attributes
     if function.name.value in done or is_program or function.is_external:
         return
@@ -65,12 +64,12 @@ def _update(
             _set_types(op, functions)
         except ValueError as error:
             name = op.operation.name
-            raise PassError(f"{names.place_of(op)}: `{name}`: {error}") from error
+            raise PassError(f"{names.location_of(op)}: `{name}`: {error}") from error
     _set_function_type(function)
 
 
 def _callee(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> func.FuncOp | None:
-    """The function that ``relax.call`` calls."""
+    """The callee of a ``relax.call``."""
     if not isinstance(op, graph.CallOp):
         return None
     return functions.get(op.attributes["callee"].value)
@@ -94,13 +93,13 @@ def _set_types(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> None:
 def derived_types(
     op: ir.OpView, functions: Mapping[str, func.FuncOp]
 ) -> list[ir.Type] | None:
-    """The result types that the operands imply, or None where they imply nothing.
+    """The result types inferred from the operands, or None if the operation has no inference.
 
     Args:
         functions: of the module, by name.
 
     Raises:
-        ValueError: the operation does not take these operands.
+        ValueError: the operation does not accept these operands.
     """
     callee = _callee(op, functions)
     if callee is not None:
@@ -115,39 +114,39 @@ def derived_types(
 
 
 def _is_graph(callee: func.FuncOp) -> bool:
-    """Whether what a call gives follows from its callee: a program has no results."""
+    """Whether a callee's function type gives the call's result: a program has no results."""
     return not names.is_prim_func(callee)
 
 
 def _packed_type(cast: ir.OpView) -> list[ir.Type] | None:
-    """The tuple that a cast packs its operands to; None for other casts."""
+    """The tuple type of a cast that packs its operands; None for other casts."""
     if [type(r.type) for r in cast.results] != [ir.TupleType]:
         return None
     return [ir.TupleType.get_tuple([o.type for o in cast.operands])]
 
 
 def _call_types(call: ir.OpView, callee: func.FuncOp) -> list[ir.Type] | None:
-    """What a function gives, in the caller's sizes; checks what it takes."""
-    operands = tensors.elements(call.operands[0])
-    values = size_values(list(callee.type.inputs), [o.type for o in operands])
+    """The result types of a call in the caller's sizes; checks the arguments."""
+    operands = tensors.tuple_elements(call.operands[0])
+    values = match_symbols(list(callee.type.inputs), [o.type for o in operands])
     for number, (param, operand) in enumerate(
         zip(callee.type.inputs, operands, strict=True)
     ):
         expected = substituted_type(param, values)
-        if not _takes(expected, operand.type):
+        if not _accepts(expected, operand.type):
             raise ValueError(
                 f"argument {number} of `{callee.name.value}`: "
                 f"expected `{expected}`, got `{operand.type}`"
             )
     results = list(callee.type.results)
     if any(name not in values for name in symbols_in(results)):
-        return None  # sizes that only the callee knows
+        return None  # symbols defined in the callee
     types = [substituted_type(type_, values) for type_ in results]
     return types if len(types) == 1 else [ir.TupleType.get_tuple(types)]
 
 
-def _takes(param: ir.Type, given: ir.Type) -> bool:
-    """Whether a parameter may be a value of a type: less may be known of either."""
+def _accepts(param: ir.Type, given: ir.Type) -> bool:
+    """Whether a value of a type may be passed to a parameter; either may be less precise."""
     if param == given:
         return True
     symbols = Symbols()
@@ -159,20 +158,20 @@ def _takes(param: ir.Type, given: ir.Type) -> bool:
 
 
 def _is_named(type_: ir.Type) -> bool:
-    """Whether all sizes in a type are known, by name or number."""
+    """Whether every dimension in a type is static or symbolic."""
     if isinstance(type_, ir.TupleType):
         return all(map(_is_named, _parts(type_)))
     if not isinstance(type_, ir.RankedTensorType):
         return False
-    return tensors.has_known_sizes(type_)
+    return tensors.has_known_shape(type_)
 
 
 def _program_types(
     call: CallTirOp, functions: Mapping[str, func.FuncOp]
 ) -> list[ir.Type]:
-    """What the tensor program writes, in the caller's sizes; checks what it reads."""
+    """The types of a tensor program's outputs in the caller's sizes; checks its inputs."""
     program, sizes, expected = program_call(call, functions)
-    name, operands = program.name.value, tensors.elements(call.args)
+    name, operands = program.name.value, tensors.tuple_elements(call.args)
     derived = [
         _as_tensor(program, number, type_, sizes)
         for number, type_ in enumerate(expected)
@@ -192,7 +191,7 @@ def _program_types(
 def program_call(
     call: CallTirOp, functions: Mapping[str, func.FuncOp]
 ) -> tuple[func.FuncOp, dict[str, Dim], list[ir.Type]]:
-    """The program that is called, its symbols in the caller's sizes, and the types passed.
+    """The callee, its symbols in terms of the caller's sizes, and the types of its buffers.
 
     Raises:
         ValueError: there is no such program, or it takes other buffers or sizes.
@@ -201,7 +200,9 @@ def program_call(
     program = functions.get(name)
     if program is None or "tir.prim_func" not in program.attributes:
         raise ValueError(f"module has no tensor program `{name}`")
-    types = [o.type for o in tensors.elements(call.args)] + _parts(call.result.type)
+    types = [o.type for o in tensors.tuple_elements(call.args)] + _parts(
+        call.result.type
+    )
     count = sum(isinstance(t, ir.MemRefType) for t in program.type.inputs)
     if len(types) != count:
         raise ValueError(
@@ -224,9 +225,9 @@ def _sizes(call: CallTirOp, program: func.FuncOp) -> dict[str, Dim]:
 def _as_tensor(
     program: func.FuncOp, number: int, type_: ir.Type, sizes: Mapping[str, Dim]
 ) -> ir.Type:
-    """A buffer of a program as the tensor it holds, in the caller's sizes.
+    """The tensor type of a program's buffer in the caller's sizes.
 
-    The element type is the tensor's own: that of a buffer has no sign.
+    The element type is the tensor's: that of a buffer is signless.
     """
     dtype = tensors.dtype_of(type_)
     element = program.type.inputs[number].element_type
@@ -235,16 +236,16 @@ def _as_tensor(
             f"buffer {number} of `{program.name.value}` holds {element}, got {dtype}"
         )
     shape = [shapes.substitute(d, sizes) for d in argument_shape(program, number)]
-    if held() and len(shape) == ir.RankedTensorType(type_).rank:
+    if current_equalities() and len(shape) == ir.RankedTensorType(type_).rank:
         stated = tensors.shape_of(type_)
         pairs = zip(shape, stated, strict=True)
-        shape = [d if are_held_equal(d, ours) else ours for ours, d in pairs]
+        shape = [d if are_assumed_equal(d, ours) else ours for ours, d in pairs]
     made = tensors.tensor_type(shape, dtype)
-    place = tensors.place_of(type_)  # which is the caller's business, too
+    place = tensors.device_of(type_)  # the virtual device is the caller's, too
     if place is None:
         return made
     return ir.RankedTensorType.get(
-        list(made.shape), made.element_type, tensors.placed_attr(shape, place)
+        list(made.shape), made.element_type, tensors.shape_and_device_attr(shape, place)
     )
 
 
@@ -269,7 +270,7 @@ def _parts(type_: ir.Type) -> list[ir.Type]:
 
 
 def _contradict(derived: ir.Type, stated: ir.Type) -> bool:
-    """Whether no sizes make two types the same."""
+    """Whether no values of the symbols make two types equal."""
     if isinstance(derived, ir.TupleType) and isinstance(stated, ir.TupleType):
         pairs = zip_longest(_parts(derived), _parts(stated))
         return any(a is None or b is None or _contradict(a, b) for a, b in pairs)
@@ -283,7 +284,7 @@ def _contradict(derived: ir.Type, stated: ir.Type) -> bool:
 
 
 def _stated_dims(type_: ir.RankedTensorType) -> list[Dim | None]:
-    """The dimensions of a tensor, None where one has no name."""
+    """The dimensions of a tensor, None for an unnamed dynamic one."""
     if type_.encoding is not None:
         return list(tensors.shape_of(type_))
     dynamic = ir.ShapedType.get_dynamic_size()

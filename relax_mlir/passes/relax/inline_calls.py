@@ -1,35 +1,35 @@
-"""Calls between graph functions, replaced by what they compute."""
+"""Inlining of calls between graph functions."""
 
 from collections.abc import Callable, Mapping
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.symbol_substitution import substitute_attributes
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import (
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.expr.struct_info_types import from_mlir
+from relax_mlir.objects.infer.struct_info import struct_info_sizes
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
+from relax_mlir.rewrite.functions import (
     PACK,
     SCRIPT_ATTRIBUTES,
-    block_number,
     copy_script_attributes,
+    dataflow_block_number,
     graph_functions,
     operations_of,
     substituted_type,
     symbols_in,
 )
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.objects.infer import sizes_of
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info_types import from_mlir
-from relax_mlir.renaming import substitute_attributes
-from relax_mlir.rewriting import clone, has_uses, replace
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.patterns import clone, has_uses, replace
 
-__all__ = ["inline_call", "inline_calls", "is_kernel", "size_values"]
+__all__ = ["inline_call", "inline_calls", "is_kernel", "match_symbols"]
 
 
 def inline_calls(
@@ -38,19 +38,19 @@ def inline_calls(
     *,
     keep_blocks: bool = False,
 ) -> bool:
-    """Inline calls of graph functions that are no kernels; calls of values, too.
+    """Inlines calls of graph functions, except kernels, and calls of function values.
 
     Args:
-        module: what to change.
-        wanted: says which functions.
-        keep_blocks: whether bindings stand in dataflow blocks as they did in what is
-            inlined, rather than where the call did.
+        module: the module to change.
+        wanted: selects the callees.
+        keep_blocks: whether inlined bindings keep their dataflow blocks, rather than joining
+            that of the call.
 
     Returns:
-        Whether any was inlined.
+        Whether any call was inlined.
 
     Raises:
-        PassError: a function calls itself.
+        PassError: a function is recursive.
     """
     functions = {f.name.value: f for f in graph_functions(module)}
     changed = False
@@ -75,7 +75,7 @@ def _inline_in(
         if name in path:
             raise PassError(f"{op.location}: `{name}` calls itself: cannot be inlined")
         _inline_in(callee, functions, (*path, name), wanted, keep_blocks)
-        blocks = _Blocks(function, block_number(op)) if keep_blocks else None
+        blocks = _Blocks(function, dataflow_block_number(op)) if keep_blocks else None
         inline_call(op, callee.entry_block, blocks=blocks)
         changed = True
     for op in operations_of(function):
@@ -91,7 +91,7 @@ def _callee(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> func.FuncOp 
 
 
 def _inline_value(op: graph.CallValueOp, functions: Mapping[str, func.FuncOp]) -> bool:
-    """Inline the call of a value that is a function by its name, or one written down."""
+    """Inlines the call of a function value: a global variable or a local function."""
     source = op.function.owner
     while not isinstance(source, ir.Block) and isinstance(source.opview, graph.BindOp):
         source = source.opview.value.owner
@@ -114,7 +114,7 @@ def _inline_value(op: graph.CallValueOp, functions: Mapping[str, func.FuncOp]) -
 
 
 def is_kernel(function: func.FuncOp) -> bool:
-    """Whether a function is one that fusion made: it calls nothing but programs."""
+    """Whether a function is a fused kernel: it calls nothing but tensor programs."""
     if "relax.primitive" not in function.attributes:
         return False
     known = (CallTirOp, TupleGetItemOp, graph.BindOp)
@@ -125,20 +125,22 @@ def is_kernel(function: func.FuncOp) -> bool:
 
 
 class _Blocks:
-    """In which dataflow blocks of a function bindings stand that are copied into it.
+    """Numbers of dataflow blocks for bindings inlined into a function.
 
     Args:
-        function: the function.
-        number: of the block in which the call stands; -1 outside of any.
+        function: the caller.
+        number: of the call's dataflow block; -1 outside of any.
     """
 
     def __init__(self, function: func.FuncOp, number: int) -> None:
         self.number = number
-        self._next = 1 + max(map(block_number, operations_of(function)), default=-1)
+        self._next = 1 + max(
+            map(dataflow_block_number, operations_of(function)), default=-1
+        )
         self._known: dict[int, int] = {}
 
     def of(self, inner: int) -> int:
-        """The block for bindings of the block ``inner`` of what is copied."""
+        """The block in the caller for bindings of block ``inner`` of the callee."""
         if inner < 0 or self.number >= 0:
             return inner if inner < 0 else self.number
         return self._known.setdefault(inner, self._next + len(self._known))
@@ -147,28 +149,28 @@ class _Blocks:
 def inline_call(
     op: ir.OpView, body: ir.Block, own: int = 0, blocks: _Blocks | None = None
 ) -> None:
-    """Copy what a function computes in place of a call of it.
+    """Replaces a call by a copy of the callee's body.
 
     Args:
         op: the call.
-        body: of the function.
-        own: arguments of the block in front of the parameters.
-        blocks: the blocks for the bindings; by default, that of the call.
+        body: the callee's entry block.
+        own: number of block arguments before the parameters.
+        blocks: dataflow blocks for the bindings; by default, that of the call.
     """
-    given = tensors.elements(op.operation.operands[-1])
+    given = tensors.tuple_elements(op.operation.operands[-1])
     params = list(body.arguments)[own:]
-    values = size_values([p.type for p in params], [g.type for g in given])
-    _rename_others(op, body, values)
+    values = match_symbols([p.type for p in params], [g.type for g in given])
+    _rename_defined_symbols(op, body, values)
     mapping: dict[ir.Value, ir.Value] = dict(zip(params, given, strict=True))
     *operations, last = own_operations(body)
     with ir.InsertionPoint(op), op.location:
         for inner in operations:
             clone(inner, mapping)
             for result in inner.operation.results:
-                _substitute(mapping[result].owner, values)
-                _stand_in(mapping[result].owner, op, blocks)
+                _substitute_sizes(mapping[result].owner, values)
+                _set_dataflow_block(mapping[result].owner, op, blocks)
         returned = [mapping.get(v, v) for v in last.operands]
-        value = returned[0] if len(returned) == 1 else tensors.pack(returned)
+        value = returned[0] if len(returned) == 1 else tensors.pack_tuple(returned)
         if blocks is not None and _has_name(value):
             replace(op, value)
             return
@@ -178,13 +180,13 @@ def inline_call(
 
 
 def _has_name(value: ir.Value) -> bool:
-    """Whether a variable stands for a value."""
+    """Whether a value is a parameter or a named binding."""
     owner = value.owner
-    return isinstance(owner, ir.Block) or names.NAME in owner.attributes
+    return isinstance(owner, ir.Block) or function_attributes.NAME in owner.attributes
 
 
-def size_values(params: list[ir.Type], given: list[ir.Type]) -> dict[str, Dim]:
-    """What the symbols of parameters are for a caller."""
+def match_symbols(params: list[ir.Type], given: list[ir.Type]) -> dict[str, Dim]:
+    """The values of the callee's symbols, matched from parameter types to argument types."""
     values: dict[str, Dim] = {}
     for mine, theirs in zip(params, given, strict=True):
         for size, actual in zip(_sizes(mine), _sizes(theirs), strict=False):
@@ -199,17 +201,19 @@ def _sizes(type_: ir.Type) -> list[Dim]:
         parts = [type_.get_type(i) for i in range(type_.num_types)]
         return [size for part in parts for size in _sizes(part)]
     if isinstance(type_, ir.RankedTensorType):
-        known = tensors.has_known_sizes(type_)
+        known = tensors.has_known_shape(type_)
         return list(tensors.shape_of(type_)) if known else []
     symbols = Symbols()
     try:
-        return list(symbols.dims(sizes_of(from_mlir(type_, symbols))))
+        return list(symbols.dims(struct_info_sizes(from_mlir(type_, symbols))))
     except ValueError:
-        return []  # a scalar that is no size
+        return []  # a scalar without a symbolic value
 
 
-def _rename_others(op: ir.OpView, body: ir.Block, values: dict[str, Dim]) -> None:
-    """Give symbols that the callee makes itself names that the caller does not use."""
+def _rename_defined_symbols(
+    op: ir.OpView, body: ir.Block, values: dict[str, Dim]
+) -> None:
+    """Renames symbols defined inside the callee so that they do not clash with the caller's."""
     owner = op.operation
     while owner.name != "func.func":
         owner = owner.parent
@@ -237,26 +241,28 @@ def _types(block: ir.Block) -> list[ir.Type]:
     return found
 
 
-def _substitute(op: ir.Operation, values: Mapping[str, Dim]) -> None:
-    """Put the caller's sizes into a copied operation."""
+def _substitute_sizes(op: ir.Operation, values: Mapping[str, Dim]) -> None:
+    """Substitutes the caller's sizes in a copied operation."""
     for result in op.results:
         result.set_type(substituted_type(result.type, values))
     substitute_attributes(op, values)
     for region in op.regions:
         for block in region.blocks:
             for inner in own_operations(block):
-                _substitute(inner.operation, values)
+                _substitute_sizes(inner.operation, values)
 
 
-def _stand_in(copy: ir.Operation, call: ir.OpView, blocks: _Blocks | None) -> None:
-    """Let a copied binding stand in the block of the call, or in one of its own."""
+def _set_dataflow_block(
+    copy: ir.Operation, call: ir.OpView, blocks: _Blocks | None
+) -> None:
+    """Assigns a copied binding to the dataflow block of the call, or to one of its own."""
     attributes = copy.attributes
-    if names.NAME not in attributes:
+    if function_attributes.NAME not in attributes:
         return
-    inner = block_number(copy.opview)
+    inner = dataflow_block_number(copy.opview)
     for name in SCRIPT_ATTRIBUTES[1:]:
         if name in attributes:
             del attributes[name]
-    number = block_number(call) if blocks is None else blocks.of(inner)
+    number = dataflow_block_number(call) if blocks is None else blocks.of(inner)
     integer = ir.IntegerType.get_signless(64)
-    attributes[names.BLOCK] = ir.IntegerAttr.get(integer, number)
+    attributes[function_attributes.BLOCK] = ir.IntegerAttr.get(integer, number)

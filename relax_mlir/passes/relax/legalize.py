@@ -1,4 +1,4 @@
-"""``relax-legalize``: every operation becomes a call of its tensor program."""
+"""``relax-legalize``: lowering of relax operations to calls of tensor programs."""
 
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,13 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import constraints, tensors
+from relax_mlir.analysis.symbol_substitution import (
+    SymbolSubstitution,
+    dims_of,
+    substitute_dims,
+    substitute_symbols,
+)
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import (
     CallTirOp,
     ConstantOp,
@@ -21,42 +27,30 @@ from relax_mlir.dialects.relax.elementwise import BinaryOp
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import Builder
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import (
+from relax_mlir.ir.function_attributes import location_of
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import constraints_of, set_constraints
+from relax_mlir.ir.symbol_table import SymbolTable
+from relax_mlir.objects.function import store_attrs
+from relax_mlir.passes.relax.index_check_calls import call_index_checks
+from relax_mlir.passes.relax.size_casts import (
+    constraints_of_operator,
+    insert_size_casts,
+)
+from relax_mlir.rewrite.functions import (
     PACK,
     blocks_of,
     copy_script_attributes,
     graph_functions,
     operations_of,
 )
-from relax_mlir.module import IRModule
-from relax_mlir.objects.function import store_attrs
-from relax_mlir.objects.names import place_of
-from relax_mlir.passes.relax.index_check_calls import call_index_checks
-from relax_mlir.passes.relax.size_casts import assumed_by, write_size_casts
-from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
-from relax_mlir.rewriting import Pass, erase_dead, replace
-from relax_mlir.size_constraints import constraints_of, set_constraints
+from relax_mlir.rewrite.patterns import Pass, erase_dead, replace
+from relax_mlir.symbolic import constraints
 
 __all__ = ["Legalize", "SymbolTable", "emit_program"]
 
-# A reshape moves nothing: the memory plan makes it a view.
+# A reshape moves no data: the memory planner makes it a view.
 _VIEWS = frozenset({"relax.reshape"})
-
-
-class SymbolTable:
-    """The names taken in a module; built once a pass, because a look-up is O(module)."""
-
-    def __init__(self, module: IRModule) -> None:
-        self._taken = {f.name.value for f in module.func_ops()}
-
-    def unique(self, name: str) -> str:
-        """``name``, or ``name1``, ``name2``, ... and from now on it is taken."""
-        candidate, count = name, 0
-        while candidate in self._taken:
-            count += 1
-            candidate = f"{name}{count}"
-        self._taken.add(candidate)
-        return candidate
 
 
 def emit_program(
@@ -66,67 +60,73 @@ def emit_program(
     *,
     threads: bool = False,
 ) -> tuple[func.FuncOp, tuple[Dim, ...]]:
-    """Write the tensor program of ``op`` at the insertion point.
+    """Emits the tensor program of ``op`` at the insertion point.
 
-    Its symbols are ``s0``, ``s1``, ... in order of appearance, so that equal programs
-    are equal text whatever the caller calls its sizes.
+    Its symbols are ``s0``, ``s1``, ... in order of appearance, so that equal programs have
+    equal text whatever the caller's symbols are called.
 
     Args:
         op: the operation.
         name: of the program.
-        numbers: operands that the program does not read: they stand in it.
-        threads: whether it may be written for threads of a GPU.
+        numbers: scalar operands that are inlined into the program as constants.
+        threads: whether the program may use GPU threads.
 
     Returns:
         The function, and the value of each symbol in terms of the caller's.
     """
     operands = [o for o in flat_operands(op) if o not in numbers]
-    renaming = _renaming(op, operands)
+    substitution = _substitution(op, operands)
     builder = Builder(
         name,
         operands,
-        [renaming.type(o.type) for o in operands],
-        [renaming.type(t) for t in flat_types(op.results)],
-        renaming.symbols or None,
-        _wanted(op),
+        [substitution.type(o.type) for o in operands],
+        [substitution.type(t) for t in flat_types(op.results)],
+        substitution.symbols or None,
+        _live_results(op),
         numbers,
         threads=threads,
     )
     function = builder.finish(op.legalize(builder))
-    return function, tuple(renaming.sizes(builder.symbols))
+    return function, tuple(substitution.sizes(builder.symbols))
 
 
-def _renaming(op: RelaxOperation, operands: Sequence[ir.Value]) -> Renaming:
-    """Names for whole dimensions if the operation does not look into them, else symbols.
+def _substitution(
+    op: RelaxOperation, operands: Sequence[ir.Value]
+) -> SymbolSubstitution:
+    """A symbol per distinct dimension if type inference succeeds on those, else per symbol.
 
-    It does not if it infers the renamed result from the renamed operands.
+    Dimensions are then opaque: the inferred type of the renamed operands is the renamed
+    result type.
     """
     attrs = op.python_attrs()
     mentioned = [d for value in attrs.values() for d in _dims_in(value)]
     dims = dims_of([*(o.type for o in operands), *flat_types(op.results)])
     if all(isinstance(d, int) for d in dims) and not mentioned:
-        return whole(dims)
-    renaming = whole(dims)
-    if not mentioned and _infers(op, renaming, attrs):
-        return renaming
-    return by_symbol([*dims, *mentioned])
+        return substitute_dims(dims)
+    substitution = substitute_dims(dims)
+    if not mentioned and _is_shape_generic(op, substitution, attrs):
+        return substitution
+    return substitute_symbols([*dims, *mentioned])
 
 
-def _infers(op: RelaxOperation, renaming: Renaming, attrs: dict[str, Any]) -> bool:
-    renamed = [
-        renaming.type(o.type)
+def _is_shape_generic(
+    op: RelaxOperation, substitution: SymbolSubstitution, attrs: dict[str, Any]
+) -> bool:
+    """Whether type inference commutes with the substitution."""
+    substituted = [
+        substitution.type(o.type)
         if isinstance(o, ir.Value)
-        else tuple(renaming.type(e.type) for e in o)
+        else tuple(substitution.type(e.type) for e in o)
         for o in op.unpacked_operands()
     ]
     try:
-        inferred = op.infer(*renamed, **attrs)
+        inferred = op.infer(*substituted, **attrs)
     except ValueError:
         return False
     if isinstance(inferred, ir.TupleType):
         inferred = _parts(inferred)
     inferred = inferred if isinstance(inferred, Sequence) else (inferred,)
-    return list(inferred) == [renaming.type(t) for t in flat_types(op.results)]
+    return list(inferred) == [substitution.type(t) for t in flat_types(op.results)]
 
 
 def _dims_in(value: object) -> list[Dim]:
@@ -137,7 +137,7 @@ def _dims_in(value: object) -> list[Dim]:
 
 
 def flat_operands(op: RelaxOperation) -> list[ir.Value]:
-    """The operands of an operation, tuples taken apart."""
+    """The operands of an operation, with tuples flattened."""
     flat: list[ir.Value] = []
     for operand in op.unpacked_operands():
         flat += [operand] if isinstance(operand, ir.Value) else operand
@@ -145,19 +145,19 @@ def flat_operands(op: RelaxOperation) -> list[ir.Value]:
 
 
 def flat_types(values: Iterable[ir.Value]) -> list[ir.Type]:
-    """The types of values, tuples taken apart."""
+    """The types of values, with tuples flattened."""
     return [part for value in values for part in _parts(value.type)]
 
 
-def _wanted(op: RelaxOperation) -> tuple[bool, ...]:
-    """Which parts of the result a program computes.
+def _live_results(op: RelaxOperation) -> tuple[bool, ...]:
+    """Which elements of the result a program computes.
 
-    All of them, unless the operation can leave some out and nothing reads these.
+    All, unless the operation can omit some and these have no users.
     """
     count = len(flat_types(op.results))
     users = [use.owner for result in op.results for use in result.uses]
-    is_whole = not all(isinstance(user, TupleGetItemOp) for user in users)
-    if is_whole or not users or not getattr(op, "skips_parts", False):
+    is_tuple_used = not all(isinstance(user, TupleGetItemOp) for user in users)
+    if is_tuple_used or not users or not getattr(op, "skips_unused_results", False):
         return (True,) * count
     read = {user.python_attrs()["index"] for user in users}
     return tuple(i in read for i in range(count))
@@ -171,17 +171,17 @@ def _parts(type_: ir.Type) -> list[ir.Type]:
 
 @dataclass(frozen=True)
 class Legalize(Pass):
-    """Turn relax operations into calls of tensor programs.
+    """Lower relax operations to calls of tensor programs.
 
-    An operation without ``legalize`` stays, but for checks of indices, which the runtime
-    does; scripts keep these. Equal operations share one program.
+    An operation without ``legalize`` stays; index checks become runtime calls, except in
+    scripts. Equal operations share one program.
 
     Args:
-        keep_views: leave every reshape, which the memory plan turns into a view.
-        inline_scalars: write the numbers that a binary operation takes into its program.
-        threads: write programs whose steps follow each other for threads of a GPU.
-        skip_ops: operators that stay, by Relax's names.
-        before: is called first, and may replace what it wants to.
+        keep_views: keep every reshape, which the memory planner turns into a view.
+        inline_scalars: inline scalar constant operands of binary operations into the program.
+        threads: emit programs for GPU threads where steps depend on each other.
+        skip_ops: operators that stay, by their Relax names.
+        before: a callback that runs first and may replace operations.
     """
 
     known_as = "LegalizeOps"
@@ -194,10 +194,10 @@ class Legalize(Pass):
     )
 
     def run(self, module: IRModule) -> None:
-        self._keep_assumptions(module)
+        self._record_constraints(module)
         if self.before is not None:
             self.before(module)
-        # Another context, where the module became another.
+        # The callback may have replaced the module, and its context.
         with module.context, ir.Location.unknown():
             self._legalize(module)
 
@@ -218,22 +218,22 @@ class Legalize(Pass):
                 for block in blocks_of(function):
                     erase_dead(block, _is_unused_number)
 
-    def _keep_assumptions(self, module: IRModule) -> None:
-        """Write down what operators assume of sizes: no program says it any more."""
+    def _record_constraints(self, module: IRModule) -> None:
+        """Records the operators' constraints on sizes, which tensor programs do not express."""
         if not self.keep_views:
             for function in graph_functions(module):
                 if "relax.primitive" not in function.attributes:
-                    write_size_casts(function, self._may_assume)
+                    insert_size_casts(function, self._has_constraints)
         elif "main" in module:
             with constraints.collect() as found:
                 constraints.assume(constraints_of(module))
                 for op in operations_of(module.func_op("main")):
-                    if isinstance(op, RelaxOperation) and self._may_assume(op):
-                        constraints.assume(assumed_by(op))
+                    if isinstance(op, RelaxOperation) and self._has_constraints(op):
+                        constraints.assume(constraints_of_operator(op))
             set_constraints(module, found)
 
-    def _may_assume(self, op: ir.OpView) -> bool:
-        """Whether an operation that gets a program has symbolic sizes, all known."""
+    def _has_constraints(self, op: ir.OpView) -> bool:
+        """Whether an operation that is lowered has symbolic sizes, all of them named."""
         if not isinstance(op, RelaxOperation) or not op.has_infer():
             return False
         if f"relax.{op.script_name()}" in self.skip_ops or not _has_known_sizes(op):
@@ -253,7 +253,7 @@ class Legalize(Pass):
     def _numbers(
         self, op: RelaxOperation, constants: Mapping[str, np.ndarray]
     ) -> dict[ir.Value, float]:
-        """The operands that are numbers, if the program may hold them."""
+        """The scalar constant operands that the program inlines."""
         if not self.inline_scalars or not isinstance(op, BinaryOp):
             return {}
         found = {o: _number(o, constants) for o in op.operands}
@@ -262,14 +262,14 @@ class Legalize(Pass):
 
 
 def _has_known_sizes(op: ir.OpView) -> bool:
-    """Whether every size is a number or has a name."""
+    """Whether every dimension is static or symbolic."""
     types = flat_types([*op.operands, *op.results])
     ranked = [t for t in types if isinstance(t, ir.RankedTensorType)]
-    return all(map(tensors.has_known_sizes, ranked))
+    return all(map(tensors.has_known_shape, ranked))
 
 
 def _number(value: ir.Value, constants: Mapping[str, np.ndarray]) -> float | None:
-    """The number that a constant of rank 0 holds; None for other values."""
+    """The value of a rank-0 constant; None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or not isinstance(owner.opview, ConstantOp):
         return None
@@ -289,8 +289,7 @@ class _Legalizer:
 
     Args:
         module: the module.
-        is_script: whether programs look as those of scripts do: private, and said not
-            to have buffers that overlap.
+        is_script: whether programs are as in scripts: private and ``tir.noalias``.
         threads: as for the pass.
     """
 
@@ -301,35 +300,35 @@ class _Legalizer:
         self._programs: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
 
     def legalize(self, op: RelaxOperation, numbers: Mapping[ir.Value, float]) -> None:
-        """Replace one operation."""
+        """Replaces one operation."""
         operands = [o for o in flat_operands(op) if o not in numbers]
-        renaming = _renaming(op, operands)
-        key = (*_key(op, operands, renaming), str(list(numbers.values())))
+        substitution = _substitution(op, operands)
+        key = (*_key(op, operands, substitution), str(list(numbers.values())))
         if key not in self._programs:
             self._programs[key] = self._program(op, numbers)
         callee, names = self._programs[key]
-        wanted = _wanted(op)
-        sizes = renaming.sizes(names)
-        if all(wanted):
+        live = _live_results(op)
+        sizes = substitution.sizes(names)
+        if all(live):
             replace_by_call(op, operands, callee, sizes)
         else:
-            _replace_parts(op, operands, callee, sizes, wanted)
+            _replace_by_partial_call(op, operands, callee, sizes, live)
 
     def _program(
         self, op: RelaxOperation, numbers: Mapping[ir.Value, float]
     ) -> tuple[str, tuple[str, ...]]:
-        """Write a new program; returns its name and its symbols."""
+        """Emits a new program; returns its name and its symbols."""
         callee = self._table.unique(op.program_name())
         with ir.InsertionPoint(self.module.mlir.body), op.location:
             try:
                 function, _ = emit_program(op, callee, numbers, threads=self._threads)
             except ValueError as error:
                 raise PassError(
-                    f"{place_of(op)}: `{op.OPERATION_NAME}`: {error}"
+                    f"{location_of(op)}: `{op.OPERATION_NAME}`: {error}"
                 ) from error
             except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
                 raise PassError(
-                    f"{place_of(op)}: `{op.OPERATION_NAME}`: cannot be legalized: "
+                    f"{location_of(op)}: `{op.OPERATION_NAME}`: cannot be legalized: "
                     f"{type(error).__name__}: {error}"
                 ) from error
             if self.is_script:
@@ -346,29 +345,36 @@ def symbols_of(function: func.FuncOp) -> tuple[str, ...]:
 
 
 def _key(
-    op: RelaxOperation, operands: list[ir.Value], renaming: Renaming
+    op: RelaxOperation, operands: list[ir.Value], substitution: SymbolSubstitution
 ) -> tuple[str, ...]:
     own = (*(v.type for v in operands), *flat_types(op.results))
-    spelled = [str(renaming.type(type_)) for type_ in own]
+    spelled = [str(substitution.type(type_)) for type_ in own]
     attrs = [f"{n}={op.attributes[n]}" for n in op.attribute_fields]
-    # Attributes may mention symbols: what they are called inside is part of the program.
-    names = [f"{theirs}={ours}" for theirs, ours in renaming.symbols.items()]
-    # A program reads one buffer for operands that are one value.
+    # Attributes may mention symbols, whose names in the program are part of the key.
+    names = [f"{theirs}={ours}" for theirs, ours in substitution.symbols.items()]
+    # Operands that are the same value share one buffer of the program.
     places = [
         str(operands.index(v)) if v in operands else "-" for v in flat_operands(op)
     ]
-    return (op.OPERATION_NAME, *spelled, *attrs, *names, *places, str(_wanted(op)))
+    return (
+        op.OPERATION_NAME,
+        *spelled,
+        *attrs,
+        *names,
+        *places,
+        str(_live_results(op)),
+    )
 
 
-def _replace_parts(
+def _replace_by_partial_call(
     op: ir.OpView,
     operands: Sequence[ir.Value],
     callee: str,
     sizes: Sequence[Dim],
-    wanted: Sequence[bool],
+    live: Sequence[bool],
 ) -> None:
-    """Put a call that computes some parts of a tuple in place of ``op`` and what reads it."""
-    parts = list(compress(flat_types(op.results), wanted))
+    """Replaces ``op`` and its users by a call that computes the live elements of its tuple."""
+    parts = list(compress(flat_types(op.results), live))
     is_one = len(parts) == 1
     with ir.InsertionPoint(op), op.location:
         call = CallTirOp(
@@ -379,7 +385,7 @@ def _replace_parts(
         )
     for use in list(op.results[0].uses):
         user = use.owner
-        place = sum(wanted[: user.python_attrs()["index"]])
+        place = sum(live[: user.python_attrs()["index"]])
         with ir.InsertionPoint(user), user.location:
             part = (
                 call.result
@@ -393,10 +399,10 @@ def _replace_parts(
 def replace_by_call(
     op: ir.OpView, operands: Sequence[ir.Value], callee: str, sizes: Sequence[Dim]
 ) -> None:
-    """Put ``relax.call_tir @callee`` in place of ``op``."""
+    """Replaces ``op`` by ``relax.call_tir @callee``."""
     results = [r.type for r in op.results]
     single = len(results) == 1
-    whole = None if single else _named_whole(op)
+    bound_tuple = None if single else _named_tuple(op)
     with ir.InsertionPoint(op), op.location:
         call = CallTirOp(
             list(operands),
@@ -404,9 +410,9 @@ def replace_by_call(
             sizes=tensors.shape_attr(sizes),
             results=results if single else [ir.TupleType.get_tuple(results)],
         )
-        copy_script_attributes(op if whole is None else whole, call)
-        if whole is not None:
-            replace(whole, call.result)
+        copy_script_attributes(op if bound_tuple is None else bound_tuple, call)
+        if bound_tuple is not None:
+            replace(bound_tuple, call.result)
         values = [call.result]
         if not single:
             values = [
@@ -415,7 +421,7 @@ def replace_by_call(
     replace(op, values)
 
 
-def _named_whole(op: ir.OpView) -> ir.OpView | None:
+def _named_tuple(op: ir.OpView) -> ir.OpView | None:
     """The tuple of all results, if a script binds it."""
     for use in op.results[0].uses:
         owner = use.owner

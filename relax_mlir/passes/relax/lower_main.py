@@ -1,4 +1,4 @@
-"""``relax-lower-main``: the graph becomes a function on buffers that calls kernels."""
+"""``relax-lower-main``: lowering of ``main`` from tensors to buffers (destination passing)."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,15 @@ from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import constraints_of
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.main_signature import (
     PLAN_ATTRIBUTES,
     arena_argument,
     array_argument,
     derived_sizes,
-    sign,
+    set_signature,
     size_argument,
 )
 from relax_mlir.passes.relax.plan_memory import (
@@ -25,21 +27,19 @@ from relax_mlir.passes.relax.plan_memory import (
     storage_root,
 )
 from relax_mlir.passes.shape_function import emit_shape_function
-from relax_mlir.rewriting import Pass, erase
-from relax_mlir.schedules.emit import index, op, reinterpret
-from relax_mlir.size_constraints import constraints_of
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass, erase
+from relax_mlir.schedules.builder import index, op, reinterpret
 
 __all__ = ["LowerMain"]
 
 
 @dataclass(frozen=True)
 class LowerMain(Pass):
-    """Turn ``main`` on tensors into ``main`` on buffers.
+    """Lower ``main`` from tensors to buffers.
 
-    Its arguments become the inputs, the outputs, the constants it uses, the arena and
-    the symbolic sizes. ``main_shapes`` computes what depends on the sizes: dimensions
-    of inputs and outputs that are no plain symbol, and the bytes of the arena.
+    Its arguments become the inputs, the outputs, the constants it uses, the arena and the
+    symbolic sizes. ``main_shapes`` computes the derived sizes: dimensions of inputs and
+    outputs that are expressions, and the size of the arena in bytes.
     """
 
     def run(self, module: IRModule) -> None:
@@ -47,7 +47,9 @@ class LowerMain(Pass):
         if "relax.main" in function.attributes:
             return
         if "relax.arena_bytes" not in function.attributes:
-            raise PassError("`main` has no memory plan. Run `relax-plan-memory` first.")
+            raise PassError(
+                "`main` has no memory plan. Hint: run `relax-plan-memory` first."
+            )
         with ir.InsertionPoint(function), function.location:
             _MainLowering(module, function).run()
         erase(function)
@@ -100,7 +102,9 @@ class _MainLowering:
             func.ReturnOp([])
         derived = self._derived(shapes.parse(arena))
         emit_shape_function(self.symbols, derived)
-        sign(self.module, attrs, self.symbols, derived, self.constraints, arena)
+        set_signature(
+            self.module, attrs, self.symbols, derived, self.constraints, arena
+        )
 
     def _constants(self) -> list[ir.OpView]:
         return [o for o in self.operations if o.operation.name == "relax.constant"]
@@ -133,7 +137,7 @@ class _MainLowering:
         return [type_ for type_, _ in made], [attr for _, attr in made]
 
     def _key(self, constant: ConstantOp) -> str:
-        """The pool's key of a constant; a small inline one enters the pool."""
+        """The pool key of a constant; a small inline one is added to the pool."""
         if constant.key is not None:
             return constant.key
         array = constant.array({})
@@ -144,14 +148,14 @@ class _MainLowering:
         return key
 
     def _assign_outputs(self, outputs: list[ir.Value]) -> None:
-        """Values that are returned are computed in the caller's buffers."""
+        """Assigns the caller's output buffers to the returned values."""
         for value, buffer in zip(self.returned, outputs, strict=True):
             root = storage_root(value)
             if root not in self.buffers:
                 self.buffers[root] = self._reshaped(buffer, root)
 
     def _copy_outputs(self, outputs: list[ir.Value]) -> None:
-        """A returned input or constant, or one value returned twice, is copied."""
+        """Copies returned inputs and constants, and values returned twice, to their outputs."""
         for value, buffer in zip(self.returned, outputs, strict=True):
             if not self._is_same_memory(value, buffer):
                 source = self.buffers.get(value, self.buffers[storage_root(value)])
@@ -167,7 +171,7 @@ class _MainLowering:
         return memory == buffer
 
     def _reshaped(self, buffer: ir.Value, value: ir.Value) -> ir.Value:
-        """A buffer seen in the shape of ``value``."""
+        """A view of a buffer in the shape of ``value``."""
         dims, dtype = tensors.shape_of(value), tensors.dtype_of(value)
         type_ = buffer_type(dims, dtype)
         if buffer.type == type_ and all(isinstance(d, int) for d in dims):
@@ -188,18 +192,20 @@ class _MainLowering:
             self.buffers[value] = self._reshaped(source, value)
         elif name == "relax.call_dps_packed":
             self._lower_packed(operation)
-        elif name not in _SILENT:
+        elif name not in _NO_CODE:
             raise PassError(
-                f"{operation.location}: `{name}` is left at the level where only calls of "
-                "tensor programs may be. Run `relax-legalize` first."
+                f"{operation.location}: `{name}`: expected calls of tensor programs only. "
+                "Hint: run `relax-legalize` first."
             )
 
     def _lower_packed(self, call: ir.OpView) -> None:
-        """The function writes new buffers, which come after its arguments."""
-        values = tensors.elements(call.operands[0])
+        """Lowers a packed call: its arguments, then the buffers of its results."""
+        values = tensors.tuple_elements(call.operands[0])
         types = [*(v.type for v in values), *result_types(call)]
         names = [str(tensors.dtype_of(t)) for t in types]
-        pack = tensors.pack([*(self.buffers[v] for v in values), *self._targets(call)])
+        pack = tensors.pack_tuple(
+            [*(self.buffers[v] for v in values), *self._targets(call)]
+        )
         ir.Operation.create(
             CallPackedOp.OPERATION_NAME,
             operands=[pack],
@@ -211,7 +217,7 @@ class _MainLowering:
 
     def _lower_call(self, call: ir.OpView) -> None:
         targets = self._targets(call)
-        sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
+        sources = [self.buffers[v] for v in tensors.tuple_elements(call.operands[0])]
         sizes = [
             index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])
         ]
@@ -224,7 +230,7 @@ class _MainLowering:
         func.CallOp([], name, operands)
 
     def _targets(self, call: ir.OpView) -> list[ir.Value]:
-        """Buffers for the results of a call, where later operations find them."""
+        """The destination buffers of a call, recorded for later operations."""
         offsets = (
             [a.value for a in call.attributes["relax.offsets"]]
             if "relax.offsets" in call.attributes
@@ -255,14 +261,14 @@ class _MainLowering:
         )
 
     def _derived(self, arena: Dim) -> list[Dim]:
-        """Sizes that are neither numbers nor symbols."""
+        """The sizes that are expressions of symbols."""
         values = (*self.function.entry_block.arguments, *self.returned)
         dims = [d for value in values for d in tensors.shape_of(value)]
         return derived_sizes(self.symbols, [*dims, arena], self.constraints)
 
 
-# What needs no code of its own: read through their users.
-_SILENT = frozenset(
+# Operations without code of their own; their users look through them.
+_NO_CODE = frozenset(
     {"relax.constant", "relax.tuple_get_item", "builtin.unrealized_conversion_cast"}
 )
 

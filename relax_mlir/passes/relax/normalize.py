@@ -1,4 +1,4 @@
-"""``relax-normalize``: what scripts write becomes what the compiler reads."""
+"""``relax-normalize``: from Relax as scripts write it to the form that lowering expects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,64 +6,62 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import constraints, shapes, symbols, tensors
-from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import (
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.size_constraints import constraints_of, set_constraints
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.effects import EffectAnalysis
+from relax_mlir.passes.relax.bind_sizes import BindSizes
+from relax_mlir.passes.relax.check_indices import (
+    drop_checks,
+    insert_index_checks,
+    keep_checks,
+)
+from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
+from relax_mlir.passes.relax.flatten_tuples import flatten_parameters, flatten_results
+from relax_mlir.passes.relax.if_conversion import convert_ifs_to_selects
+from relax_mlir.passes.relax.infer_shapes import InferShapes
+from relax_mlir.passes.relax.inline_calls import inline_calls
+from relax_mlir.passes.relax.program_sizes import infer_call_sizes
+from relax_mlir.passes.relax.refine_operators import refine_operators
+from relax_mlir.passes.relax.size_casts import sizes_in
+from relax_mlir.rewrite.functions import (
     SCRIPT_ATTRIBUTES,
-    block_number,
     blocks_of,
+    dataflow_block_number,
     graph_functions,
     operations_of,
     substitute_sizes,
     symbols_in,
 )
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.passes.relax.bind_sizes import BindSizes
-from relax_mlir.passes.relax.check_indices import (
-    check_operands,
-    drop_checks,
-    keep_checks,
-)
-from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
-from relax_mlir.passes.relax.flatten_tuples import flatten_parameters, flatten_results
-from relax_mlir.passes.relax.infer_shapes import InferShapes
-from relax_mlir.passes.relax.inline_calls import inline_calls
-from relax_mlir.passes.relax.known_operators import write_known_operators
-from relax_mlir.passes.relax.program_sizes import fill_sizes
-from relax_mlir.passes.relax.select_branches import select_branches
-from relax_mlir.passes.relax.size_casts import sizes_in
-from relax_mlir.rewriting import Pass, erase_dead, replace
-from relax_mlir.size_constraints import constraints_of, set_constraints
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass, erase_dead, replace
+from relax_mlir.symbolic import constraints, symbols
+from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["Normalize", "is_script"]
 
 
 @dataclass(frozen=True)
 class Normalize(Pass):
-    """Leave nothing but operations on tensors, and calls of kernels.
+    """Reduce graph functions to tensor operations and calls of tensor programs.
 
-    Second names go away, calls between graph functions are inlined, tuples that a
-    function takes or gives are taken apart, a choice computes both of its branches, a
-    cast becomes a constraint, operators whose types are known become operations, and
-    calls of tensor programs say the sizes that they pass.
+    Aliases are removed, calls between graph functions inlined, tuple parameters and results
+    flattened, branches if-converted, casts turned into size constraints, operators of known
+    types turned into operations, and the size arguments of tensor program calls filled in.
 
     Args:
-        entry: the function that is run, ``main`` from here on; what it does not lead to
-            goes away.
-        keep_script: only write operators as operations, and dataflow blocks that follow
-            each other as one.
-        check_indices: check the indices that operators read, as ``relax-check-indices``
-            does; else checks that there are go away, unless this option kept them
-            before.
+        entry: the entry function, renamed to ``main``; functions that it does not reach are
+            removed.
+        keep_script: only turn operators into operations and merge adjacent dataflow blocks.
+        check_indices: insert bounds checks of indices, as ``relax-check-indices`` does;
+            otherwise existing checks are removed, unless an earlier run kept them.
     """
 
-    # What is written by hand may know less than its operands tell.
+    # Hand-written types may be less precise than inference.
     repairs_types = True
     entry: str = "main"
     keep_script: bool = False
@@ -72,9 +70,9 @@ class Normalize(Pass):
     def run(self, module: IRModule) -> None:
         if self.keep_script:
             for function in graph_functions(module):
-                write_known_operators(module, function)
+                refine_operators(module, function)
                 for block in blocks_of(function):
-                    _join_dataflow_blocks(block)
+                    _merge_dataflow_blocks(block)
             return
         if self.check_indices:
             keep_checks(module)
@@ -83,51 +81,53 @@ class Normalize(Pass):
         if not is_script(module):
             self._check(module, graph_functions(module))
             return
-        _keep_names(module)
+        _set_input_names(module)
         inline_calls(module)
         if self.entry in module:
-            _keep_one(module, self.entry)
+            _set_entry(module, self.entry)
         for function in graph_functions(module):
             flatten_parameters(function)
             self._simplify(module, function)
             flatten_results(function)
-            fill_sizes(module, function)
-            _forget_script(function)
+            infer_call_sizes(module, function)
+            _drop_script_attributes(function)
         if "main" in module:
             BindSizes().run(module)
-        with constraints.holding(constraints_of(module)):
+        with constraints.with_equalities(constraints_of(module)):
             InferShapes().run(module)
 
     def _check(self, module: IRModule, functions: Sequence[func.FuncOp]) -> None:
         for function in functions if self.check_indices else ():
-            check_operands(module, function)
+            insert_index_checks(module, function)
 
     def _simplify(self, module: IRModule, function: func.FuncOp) -> None:
-        _learn_sizes(module, function)
-        _drop_second_names(function)
-        write_known_operators(module, function, keep_scalars=False)
-        self._check(module, [function])  # no branch that has a check is selected
-        select_branches(function)
-        _drop_second_names(function)
+        _resolve_casts(module, function)
+        _drop_aliases(function)
+        refine_operators(module, function, keep_scalars=False)
+        self._check(module, [function])  # if-conversion leaves no branch with a check
+        convert_ifs_to_selects(function)
+        _drop_aliases(function)
         effects = EffectAnalysis(module.mlir.operation)
         for block in blocks_of(function):
             erase_dead(block, effects.is_computation)
 
 
-def _join_dataflow_blocks(block: ir.Block) -> None:
-    """Write dataflow blocks with nothing between them as one."""
+def _merge_dataflow_blocks(block: ir.Block) -> None:
+    """Merges adjacent dataflow blocks."""
     number = -1
     for op in own_operations(block):
         attributes = op.operation.attributes
-        if names.BLOCK not in attributes:
+        if function_attributes.BLOCK not in attributes:
             continue
-        if number >= 0 and block_number(op) >= 0:
-            attributes[names.BLOCK] = tensors.attr_of(number, ir.IntegerAttr)
-        number = block_number(op)
+        if number >= 0 and dataflow_block_number(op) >= 0:
+            attributes[function_attributes.BLOCK] = tensors.attr_of(
+                number, ir.IntegerAttr
+            )
+        number = dataflow_block_number(op)
 
 
-def _keep_one(module: IRModule, entry: str) -> None:
-    """Drop the functions that ``entry`` does not lead to, and call it ``main``."""
+def _set_entry(module: IRModule, entry: str) -> None:
+    """Removes the functions that ``entry`` does not reach, and renames it to ``main``."""
     for function in module.func_ops():
         if function.name.value != entry:
             function.attributes["sym_visibility"] = ir.StringAttr.get("private")
@@ -140,15 +140,15 @@ def _keep_one(module: IRModule, entry: str) -> None:
 
 
 def is_script(module: IRModule) -> bool:
-    """Whether a module holds what only front ends write."""
+    """Whether a module contains operations or attributes that only front ends emit."""
     return any(
-        names.NAME in op.operation.attributes
+        function_attributes.NAME in op.operation.attributes
         or op.operation.name in _SCRIPT_OPERATIONS
         or _lacks_sizes(op)
         for function in graph_functions(module)
         for op in operations_of(function)
     ) or any(
-        names.arg_names(f) != [None] * len(f.type.inputs)
+        function_attributes.arg_names(f) != [None] * len(f.type.inputs)
         for f in graph_functions(module)
     )
 
@@ -171,44 +171,44 @@ _SCRIPT_OPERATIONS = frozenset(
 
 
 def _lacks_sizes(op: ir.OpView) -> bool:
-    return names.TIR_VARS in op.operation.attributes
+    return function_attributes.TIR_VARS in op.operation.attributes
 
 
-def _keep_names(module: IRModule) -> None:
-    """Let the signature of ``main`` call its inputs what the script calls them."""
+def _set_input_names(module: IRModule) -> None:
+    """Sets the input names of ``main``'s signature to the parameter names of the script."""
     for function in graph_functions(module):
-        called = names.arg_names(function)
-        known = [name for name in called if name]
-        if len(known) == len(set(known)) == len(called) and called:
+        names = function_attributes.arg_names(function)
+        known = [name for name in names if name]
+        if names and len(known) == len(set(known)) == len(names):
             attrs = ir.ArrayAttr.get([ir.StringAttr.get(n) for n in known])
             function.attributes["relax.input_names"] = attrs
 
 
-def _forget_script(function: func.FuncOp) -> None:
-    """Drop what only says how a script looks."""
+def _drop_script_attributes(function: func.FuncOp) -> None:
+    """Removes attributes that only record a script's syntax."""
     for op in operations_of(function):
         for name in SCRIPT_ATTRIBUTES:
             if name in op.operation.attributes:
                 del op.operation.attributes[name]
-    for name in ("arg_attrs", names.ATTRS):
+    for name in ("arg_attrs", function_attributes.ATTRS):
         if name in function.attributes:
             del function.attributes[name]
 
 
-def _drop_second_names(function: func.FuncOp) -> None:
+def _drop_aliases(function: func.FuncOp) -> None:
     for op in operations_of(function):
         if isinstance(op, graph.BindOp):
             replace(op, op.value)
 
 
-def _learn_sizes(module: IRModule, function: func.FuncOp) -> None:
-    """Let casts say what sizes are: by their names, or as constraints."""
+def _resolve_casts(module: IRModule, function: func.FuncOp) -> None:
+    """Turns casts into symbol definitions and size constraints, and removes them."""
     values: dict[str, Dim] = {}
     defined = set(symbols_in(a.type for a in function.entry_block.arguments))
     found: list[Constraint] = []
     for op in operations_of(function):
         if isinstance(op, graph.MatchCastOp):
-            _learn(op, defined, values, found)
+            _read_cast(op, defined, values, found)
     for op in operations_of(function):
         if isinstance(op, graph.MatchCastOp):
             _drop_cast(op)
@@ -220,13 +220,13 @@ def _learn_sizes(module: IRModule, function: func.FuncOp) -> None:
         set_constraints(module, assumed)
 
 
-def _learn(
+def _read_cast(
     op: graph.MatchCastOp,
     defined: set[str],
     values: dict[str, Dim],
     found: list[Constraint],
 ) -> None:
-    """Learn new symbols from one cast, and what else must hold."""
+    """Collects the symbols that a cast defines and the constraints that it states."""
     known = _dims(op.value.type)
     if known is None:
         defined.update(symbols_in([op.result.type]))
@@ -247,7 +247,7 @@ def _learn(
 
 
 def _dims(type_: ir.Type) -> tuple[Dim, ...] | None:
-    """The sizes of a tensor, or of a shape as a value; None where they are not known."""
+    """The sizes of a tensor or shape type; None if they are not all known."""
     if not isinstance(type_, ir.RankedTensorType):
         return sizes_in(type_)
     if not type_.has_static_shape and type_.encoding is None:
@@ -256,14 +256,14 @@ def _dims(type_: ir.Type) -> tuple[Dim, ...] | None:
 
 
 def _drop_cast(op: graph.MatchCastOp) -> None:
-    """Read the value itself; a parameter of which less was known takes the type."""
+    """Replaces a cast by its operand; a parameter of unknown shape takes the cast's type."""
     source = op.value
     is_param = isinstance(source.owner, ir.Block)
     if is_param and _dims(source.type) is None:
         source.set_type(op.result.type)
     if _dims(source.type) is None:
         raise PassError(
-            f"{op.location}: cast of a value whose sizes are not known before it runs: "
-            "expected a parameter, or a tensor of known sizes"
+            f"{op.location}: cast of a value of data-dependent shape: expected a "
+            "parameter, or a tensor of known sizes"
         )
     replace(op, source)

@@ -1,4 +1,4 @@
-"""``relax-plan-memory``: where in one arena every intermediate tensor lies."""
+"""``relax-plan-memory``: memory planning of intermediate tensors in one arena."""
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import marks
-from relax_mlir.module import IRModule
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.main_signature import PLAN_ATTRIBUTES
-from relax_mlir.rewriting import Pass
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["PlanMemory", "result_tensors", "result_types", "storage_root"]
 
@@ -24,14 +24,15 @@ _ALIGNMENT = 64  # bytes
 
 @dataclass
 class _Tensor:
-    """Intermediates that take each other's place.
+    """Intermediates that share one allocation, since each overwrites the one before.
 
     Attributes:
-        places: the calls that make them, and the numbers of their results.
-        size: bytes; first, last: the steps that they live from and to.
+        results: the calls that write it, and the positions of their results.
+        size: bytes; first, last: its live range in steps.
+        offset: in the arena, bytes.
     """
 
-    places: list[tuple[ir.OpView, int]]
+    results: list[tuple[ir.OpView, int]]
     size: Dim
     first: int
     last: int
@@ -40,14 +41,13 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Give every intermediate a place in one arena, reusing what is dead.
+    """Assign every intermediate an offset in one arena, reusing memory by liveness.
 
-    Sets ``relax.offsets`` on the calls, and ``relax.arena_bytes`` on the function, next
-    to ``relax.unshared_bytes``, which is what it would be without reuse, and, if all
-    sizes are known, ``relax.live_bytes``: what lives at once at most, which no arena is
-    smaller than. Tensors that are returned lie in the caller's buffers, and a reshape is
-    a view of its operand. The result of a program lies where an argument of it was that
-    nobody reads later, if ``tir-mark-in-place`` says that it may.
+    Sets ``relax.offsets`` on the calls, and on the function ``relax.arena_bytes``,
+    ``relax.unshared_bytes``, the size without reuse, and, if all sizes are static,
+    ``relax.live_bytes``: the peak of live bytes, a lower bound of any arena. Returned tensors
+    are written to the caller's buffers, and a reshape is a view of its operand. A result of a
+    program overwrites a dead argument if ``tir-mark-in-place`` allows it.
     """
 
     def run(self, module: IRModule) -> None:
@@ -56,36 +56,36 @@ class PlanMemory(Pass):
         if main is None or main.is_external or "relax.main" in main.attributes:
             return
         overwritable = {
-            name: tuple(f.attributes[marks.IN_PLACE])
+            name: tuple(f.attributes[attribute_names.IN_PLACE])
             for name, f in functions.items()
-            if marks.IN_PLACE in f.attributes
+            if attribute_names.IN_PLACE in f.attributes
         }
         _plan(main, overwritable)
 
 
 def storage_root(value: ir.Value) -> ir.Value:
-    """The value whose memory ``value`` shares: what a chain of reshapes starts from."""
+    """The value whose buffer ``value`` is a view of: the source of its chain of reshapes."""
     while not isinstance(value.owner, ir.Block) and value.owner.name == "relax.reshape":
         value = value.owner.operands[0]
     return value
 
 
 def result_tensors(op: ir.OpView) -> list[ir.Value]:
-    """The tensors that a call makes: its result, or the elements of its tuple in order.
+    """The tensors that a call returns: its result, or the elements of its tuple in order.
 
-    An element that nobody takes out is missing from the program; its place is None.
+    An element without a ``tuple_get_item`` is None.
     """
     result = op.results[0]
     if not isinstance(result.type, ir.TupleType):
         return [result]
-    taken: list[ir.Value | None] = [None] * result.type.num_types
+    elements: list[ir.Value | None] = [None] * result.type.num_types
     for use in result.uses:
-        taken[use.owner.attributes["index"].value] = use.owner.results[0]
-    return taken
+        elements[use.owner.attributes["index"].value] = use.owner.results[0]
+    return elements
 
 
 def result_types(op: ir.OpView) -> list[ir.Type]:
-    """The types of the tensors that a call makes, in order."""
+    """The types of the tensors that a call returns, in order."""
     type_ = op.results[0].type
     if not isinstance(type_, ir.TupleType):
         return [type_]
@@ -93,10 +93,10 @@ def result_types(op: ir.OpView) -> list[ir.Type]:
 
 
 def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> None:
-    """Plan one function.
+    """Plans the memory of one function.
 
     Args:
-        overwritable: the arguments of programs that their results may overwrite.
+        overwritable: per program, the arguments that its results may overwrite.
     """
     operations = list(own_operations(function.entry_block))
     last = _last_uses(operations)
@@ -112,30 +112,30 @@ def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> N
             if value is not None and value in returned:
                 continue
             end = last.get(value, step) if value is not None else step
-            taken = _overwritten(op, overwritable, type_, last, step)
-            tensor = of_value.get(taken) if taken is not None else None
+            reused = _reused_operand(op, overwritable, type_, last, step)
+            tensor = of_value.get(reused) if reused is not None else None
             if tensor is None:
                 tensor = _Tensor([], _bytes(type_), step, end)
                 intermediates.append(tensor)
-            tensor.places.append((op, position))
+            tensor.results.append((op, position))
             tensor.last = end
             if value is not None:
                 of_value[value] = tensor
-    total = _place(intermediates)
+    total = _assign_offsets(intermediates)
     _annotate(function, intermediates, total)
 
 
-def _overwritten(
+def _reused_operand(
     op: ir.OpView,
     overwritable: Mapping[str, Sequence[int]],
     type_: ir.Type,
     last: Mapping[ir.Value, int],
     step: int,
 ) -> ir.Value | None:
-    """The value that the result of a call may take the place of, if there is one."""
+    """The dead operand whose memory the result of a call may reuse, or None."""
     if op.operation.name != "relax.call_tir":
         return None
-    roots = [storage_root(value) for value in tensors.elements(op.operands[0])]
+    roots = [storage_root(value) for value in tensors.tuple_elements(op.operands[0])]
     for number in overwritable.get(op.attributes["callee"].value, ()):
         root = roots[number]
         is_dead = last[root] == step and roots.count(root) == 1
@@ -150,12 +150,12 @@ def _bytes(type_: ir.Type) -> Dim:
 
 
 def _last_uses(operations: Sequence[ir.OpView]) -> dict[ir.Value, int]:
-    """The last step that reads the memory of each value."""
+    """The last step that reads each value's memory."""
     last: dict[ir.Value, int] = {}
     for step, op in enumerate(operations):
         for operand in op.operands:
             last[storage_root(operand)] = step
-    # A tuple pack reads nothing; the call that takes it does.
+    # A tuple pack extends live ranges to the call that reads the tuple.
     for step, op in enumerate(operations):
         if op.operation.name != "builtin.unrealized_conversion_cast":
             continue
@@ -166,13 +166,15 @@ def _last_uses(operations: Sequence[ir.OpView]) -> dict[ir.Value, int]:
     return last
 
 
-def _place(intermediates: list[_Tensor]) -> Dim:
-    """Choose offsets; the bytes of the arena.
+def _assign_offsets(intermediates: list[_Tensor]) -> Dim:
+    """Assigns offsets; returns the size of the arena in bytes.
 
-    Constant sizes are placed first. A symbolic size takes the slot of a dead tensor that
-    is surely as large, or a new one at the end.
+    Static sizes are placed first. A tensor of symbolic size takes the slot of a dead tensor
+    that is provably as large, or a new one at the end.
     """
-    total: Dim = _place_static([t for t in intermediates if isinstance(t.size, int)])
+    total: Dim = _assign_static_offsets(
+        [t for t in intermediates if isinstance(t.size, int)]
+    )
     slots = _Slots()
     for tensor in (t for t in intermediates if not isinstance(t.size, int)):
         offset = slots.take(tensor)
@@ -185,16 +187,16 @@ def _place(intermediates: list[_Tensor]) -> Dim:
 
 
 class _Slots:
-    """Places of tensors of symbolic sizes, which come in the order of their first use."""
+    """Slots of tensors of symbolic size, allocated in the order of first use."""
 
     def __init__(self) -> None:
         self._offsets: list[Dim] = []
         self._taken: list[tuple[int, int, Dim]] = []  # last use, slot, its size
-        self._free: dict[Dim, list[int]] = {}  # by size, the first slot first
+        self._free: dict[Dim, list[int]] = {}  # by size, a heap of slots
         self._fits: dict[tuple[Dim, Dim], bool] = {}
 
     def take(self, tensor: _Tensor) -> Dim | None:
-        """The offset of the first slot that is free and surely large enough, if any is."""
+        """The offset of the first free slot that is provably large enough, or None."""
         while self._taken and self._taken[0][0] < tensor.first:
             _, slot, size = heapq.heappop(self._taken)
             heapq.heappush(self._free[size], slot)
@@ -211,7 +213,7 @@ class _Slots:
         return self._offsets[slot]
 
     def add(self, tensor: _Tensor, offset: Dim) -> None:
-        """A new slot, which a tensor takes."""
+        """Adds a slot, occupied by a tensor."""
         self._free.setdefault(tensor.size, [])
         heapq.heappush(self._taken, (tensor.last, len(self._offsets), tensor.size))
         self._offsets.append(offset)
@@ -223,7 +225,7 @@ class _Slots:
         return self._fits[key]
 
 
-# What is hard to place comes first: what is large, or alive for long.
+# Placement orders: tensors that are large or live long first.
 _ORDERS: tuple[Callable[[_Tensor], tuple[Dim, ...]], ...] = (
     lambda t: (-t.size, t.first),
     lambda t: (t.first - t.last, -t.size),
@@ -231,18 +233,18 @@ _ORDERS: tuple[Callable[[_Tensor], tuple[Dim, ...]], ...] = (
 )
 
 
-def _place_static(tensors_: list[_Tensor]) -> int:
-    """Place tensors of constant sizes; the bytes they take.
+def _assign_static_offsets(tensors_: list[_Tensor]) -> int:
+    """Assigns offsets to tensors of static sizes; returns the bytes they need.
 
-    Each takes the lowest offset that is free while it lives, in several orders until one
-    takes no more than what lives at once, or else in the best of them.
+    Each takes the lowest offset free during its live range (first fit), in several orders
+    until one needs no more than the peak of live bytes, or else in the best of them.
     """
-    least, best = _most_alive(tensors_), None
+    bound, best = _peak_live_bytes(tensors_), None
     for key in _ORDERS:
-        found = _place_in_order(sorted(tensors_, key=key))
+        found = _first_fit(sorted(tensors_, key=key))
         if best is None or found[0] < best[0]:
             best = found
-        if best[0] == least:
+        if best[0] == bound:
             break
     total, offsets = best
     for tensor, offset in offsets:
@@ -250,31 +252,31 @@ def _place_static(tensors_: list[_Tensor]) -> int:
     return total
 
 
-def _place_in_order(order: list[_Tensor]) -> tuple[int, list[tuple[_Tensor, int]]]:
-    """The bytes that tensors take, and their offsets, if they are placed one by one."""
+def _first_fit(order: list[_Tensor]) -> tuple[int, list[tuple[_Tensor, int]]]:
+    """The total bytes and the offsets of first-fit placement in a given order."""
     fits = sum(t.size for t in order) < 1 << 62
     first, last = (np.zeros(len(order), np.int64) for _ in range(2))
     begin, end = (np.zeros(len(order), np.int64 if fits else object) for _ in range(2))
     for n, tensor in enumerate(order):
         live = (first[:n] <= tensor.last) & (last[:n] >= tensor.first)
-        offset = _gap(begin[:n][live], end[:n][live], tensor.size)
+        offset = _lowest_free(begin[:n][live], end[:n][live], tensor.size)
         first[n], last[n] = tensor.first, tensor.last
         begin[n], end[n] = offset, offset + tensor.size
     return int(end.max(initial=0)), list(zip(order, map(int, begin), strict=True))
 
 
-def _most_alive(tensors_: Sequence[_Tensor]) -> int:
-    """The most bytes that live at once."""
+def _peak_live_bytes(tensors_: Sequence[_Tensor]) -> int:
+    """The peak of live bytes."""
     changes: dict[int, int] = {}
     for tensor in tensors_:
         changes[tensor.first] = changes.get(tensor.first, 0) + tensor.size
         changes[tensor.last + 1] = changes.get(tensor.last + 1, 0) - tensor.size
-    alive = accumulate(changes[step] for step in sorted(changes))
-    return max(alive, default=0)
+    live = accumulate(changes[step] for step in sorted(changes))
+    return max(live, default=0)
 
 
-def _gap(begin: np.ndarray, end: np.ndarray, size: int) -> int:
-    """The lowest offset from which ``size`` bytes are free between those that are taken."""
+def _lowest_free(begin: np.ndarray, end: np.ndarray, size: int) -> int:
+    """The lowest offset at which ``size`` bytes are free between occupied ranges."""
     order = np.argsort(begin, kind="stable")
     free = np.maximum.accumulate(np.concatenate([[0], end[order]]))
     places = np.flatnonzero(free[:-1] + size <= begin[order])
@@ -284,7 +286,7 @@ def _gap(begin: np.ndarray, end: np.ndarray, size: int) -> int:
 def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -> None:
     by_op: dict[ir.OpView, dict[int, Dim]] = {}
     for tensor in intermediates:
-        for op, position in tensor.places:
+        for op, position in tensor.results:
             by_op.setdefault(op, {})[position] = tensor.offset
     for op, offsets in by_op.items():
         count = len(result_types(op))
@@ -294,9 +296,9 @@ def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -
         )
     unshared: Dim = 0
     for tensor in intermediates:
-        unshared = unshared + tensor.size * len(tensor.places)
+        unshared = unshared + tensor.size * len(tensor.results)
     are_known = all(isinstance(tensor.size, int) for tensor in intermediates)
-    alive = _most_alive(intermediates) if are_known else None
+    alive = _peak_live_bytes(intermediates) if are_known else None
     for name, size in zip(PLAN_ATTRIBUTES, (total, alive, unshared), strict=True):
         if size is not None:
             function.attributes[name] = ir.StringAttr.get(str(size))

@@ -1,37 +1,45 @@
-"""The sizes that calls of tensor programs pass."""
+"""Size arguments of calls of tensor programs."""
 
 from collections.abc import Mapping
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import copy_script_attributes, drop_unread, operations_of
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.objects.attributes import from_attribute, to_attribute
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import PrimStructInfo, ShapeStructInfo
-from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.expr.struct_info import PrimStructInfo, ShapeStructInfo
+from relax_mlir.objects.expr.struct_info_types import from_mlir
+from relax_mlir.objects.mlir_attributes import from_attribute, to_attribute
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.passes.relax.legalize import flat_types
-from relax_mlir.programs import argument_shape
-from relax_mlir.rewriting import replace
+from relax_mlir.rewrite.functions import (
+    copy_script_attributes,
+    erase_unused_inline,
+    operations_of,
+)
+from relax_mlir.rewrite.patterns import replace
 
-__all__ = ["fill_sizes", "in_place", "write_in_place_calls"]
+__all__ = ["in_place_arguments", "infer_call_sizes", "lower_in_place_calls"]
 
 
-def fill_sizes(module: IRModule, function: func.FuncOp) -> None:
-    """Say in every call what the symbols of its tensor program are.
+def infer_call_sizes(module: IRModule, function: func.FuncOp) -> None:
+    """Fills in the values of the callee's symbols in every call of a tensor program.
 
     Raises:
         PassError: an operand or a result does not fit the program.
     """
-    programs = {f.name.value: f for f in module.func_ops() if names.is_prim_func(f)}
+    programs = {
+        f.name.value: f
+        for f in module.func_ops()
+        if function_attributes.is_prim_func(f)
+    }
     for op in operations_of(function):
         if isinstance(op, CallTirOp):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -42,10 +50,10 @@ def fill_sizes(module: IRModule, function: func.FuncOp) -> None:
             _fill(op, programs[callee])
 
 
-def write_in_place_calls(function: func.FuncOp) -> None:
-    """Write ``call_tir_inplace`` as calls of programs that say what they overwrite.
+def lower_in_place_calls(function: func.FuncOp) -> None:
+    """Rewrites ``call_tir_inplace`` as ``call_tir`` with an attribute for in-place results.
 
-    Only the merger of programs reads those; a call that stays is an operator.
+    Only the fusion of tensor programs reads the attribute; other calls stay operators.
     """
     for op in operations_of(function):
         is_in_place = (
@@ -54,25 +62,25 @@ def write_in_place_calls(function: func.FuncOp) -> None:
         )
         if not is_in_place:
             continue
-        callee, arguments, *sizes = tensors.elements(op.args)
+        callee, arguments, *sizes = tensors.tuple_elements(op.args)
         places = from_attribute(op.attrs)["inplace_indices"]
         with ir.InsertionPoint(op), op.location:
             call = CallTirOp(
-                tensors.elements(arguments),
+                tensors.tuple_elements(arguments),
                 callee=ir.FlatSymbolRefAttr(callee.owner.attributes["callee"]).value,
                 sizes=tensors.shape_attr([]),
                 results=[op.result.type],
             )
-        call.attributes[names.IN_PLACE] = to_attribute(places)
+        call.attributes[function_attributes.IN_PLACE] = to_attribute(places)
         if sizes:
             symbols = Symbols()
             info = from_mlir(sizes[0].type, symbols)
             assert isinstance(info, ShapeStructInfo)
             dims = symbols.dims(info.values or ())
-            call.attributes[names.TIR_VARS] = tensors.shape_attr(dims)
+            call.attributes[function_attributes.TIR_VARS] = tensors.shape_attr(dims)
         copy_script_attributes(op, call)
         replace(op, call.result)
-    drop_unread(function)
+    erase_unused_inline(function)
 
 
 def _fill(op: CallTirOp, program: func.FuncOp) -> None:
@@ -81,12 +89,14 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     if len(tensors.python_value(stated)) == len(symbols):
         _drop_explicit(op)
         return
-    _list_scalars(op)
+    _move_scalars_to_tir_vars(op)
     values = _explicit(op, symbols)
-    operands = [v.type for v in tensors.elements(op.args)]
+    operands = [v.type for v in tensors.tuple_elements(op.args)]
     results = [
         type_
-        for type_, place in zip(flat_types([op.result]), in_place(op), strict=True)
+        for type_, place in zip(
+            flat_types([op.result]), in_place_arguments(op), strict=True
+        )
         if place < 0
     ]
     for number, type_ in enumerate([*operands, *results]):
@@ -94,39 +104,43 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     missing = [name for name in symbols if name not in values]
     if missing:
         raise PassError(
-            f"{op.location}: `{program.name.value}`: nothing tells its size `{missing[0]}`"
+            f"{op.location}: `{program.name.value}`: no argument or result determines the "
+            f"size `{missing[0]}`"
         )
     sizes = [values[name] for name in symbols]
     op.attributes["sizes"] = tensors.shape_attr(sizes)
     _drop_explicit(op)
 
 
-def in_place(op: CallTirOp) -> list[int]:
-    """Per result of a call, the argument that it is written over; -1 for a new tensor."""
-    if names.IN_PLACE not in op.attributes:
+def in_place_arguments(op: CallTirOp) -> list[int]:
+    """Per result of a call, the argument that it overwrites; -1 for a new tensor."""
+    if function_attributes.IN_PLACE not in op.attributes:
         return [-1] * len(flat_types([op.result]))
-    return [int(place) for place in from_attribute(op.attributes[names.IN_PLACE])]
+    return [
+        int(place)
+        for place in from_attribute(op.attributes[function_attributes.IN_PLACE])
+    ]
 
 
-def _list_scalars(op: CallTirOp) -> None:
-    """List the scalars among the arguments of a call behind its tensors.
+def _move_scalars_to_tir_vars(op: CallTirOp) -> None:
+    """Moves the scalar arguments of a call from its tensor list to ``tir_vars``.
 
     Raises:
-        PassError: one is no size, and no expression of sizes.
+        PassError: a scalar is no integer and no expression of sizes.
     """
-    given = tensors.elements(op.args)
+    given = tensors.tuple_elements(op.args)
     kept = [v for v in given if not str(v.type).startswith(_SCALAR)]
     if len(kept) == len(given):
         return
     scalars = [_dim_of(op, v) for v in given if v not in kept]
-    if names.IN_PLACE in op.attributes:
-        moved = [p if p < 0 else kept.index(given[p]) for p in in_place(op)]
-        op.attributes[names.IN_PLACE] = to_attribute(moved)
-    if names.TIR_VARS in op.attributes:
-        scalars += tensors.python_value(op.attributes[names.TIR_VARS])
-    op.attributes[names.TIR_VARS] = tensors.shape_attr(scalars)
+    if function_attributes.IN_PLACE in op.attributes:
+        moved = [p if p < 0 else kept.index(given[p]) for p in in_place_arguments(op)]
+        op.attributes[function_attributes.IN_PLACE] = to_attribute(moved)
+    if function_attributes.TIR_VARS in op.attributes:
+        scalars += tensors.python_value(op.attributes[function_attributes.TIR_VARS])
+    op.attributes[function_attributes.TIR_VARS] = tensors.shape_attr(scalars)
     with ir.InsertionPoint(op), op.location:
-        op.operation.operands[0] = tensors.pack(kept)
+        op.operation.operands[0] = tensors.pack_tuple(kept)
 
 
 _SCALAR = "!relax.prim<"
@@ -145,26 +159,26 @@ def _dim_of(op: CallTirOp, scalar: ir.Value) -> Dim:
 
 
 def _symbols(program: func.FuncOp) -> dict[str, bool]:
-    """The symbols of a program in order, and whether calls list them."""
+    """The symbols of a program in order, and whether calls pass them explicitly."""
     if "arg_attrs" not in program.attributes:
         return {}
     attrs = map(ir.DictAttr, ir.ArrayAttr(program.attributes["arg_attrs"]))
     return {
-        ir.StringAttr(a[marks.SYMBOL]).value: marks.PARAM in a
+        ir.StringAttr(a[attribute_names.SYMBOL]).value: attribute_names.PARAM in a
         for a in attrs
-        if marks.SYMBOL in a
+        if attribute_names.SYMBOL in a
     }
 
 
 def _explicit(op: CallTirOp, symbols: Mapping[str, bool]) -> dict[str, Dim]:
-    """The sizes that the call lists itself."""
-    if names.TIR_VARS not in op.attributes:
+    """The sizes that the call passes explicitly."""
+    if function_attributes.TIR_VARS not in op.attributes:
         return {}
-    listed = tensors.python_value(op.attributes[names.TIR_VARS])
+    listed = tensors.python_value(op.attributes[function_attributes.TIR_VARS])
     params = [name for name, is_param in symbols.items() if is_param]
     if len(params) != len(listed):
         raise PassError(
-            f"{op.location}: expected {len(params)} numbers after the arguments, got "
+            f"{op.location}: expected {len(params)} size arguments (`tir_vars`), got "
             f"{len(listed)}"
         )
     return dict(zip(params, listed, strict=True))
@@ -177,7 +191,7 @@ def _match(
     type_: ir.Type,
     values: dict[str, Dim],
 ) -> None:
-    """Learn symbols from the shape of one buffer."""
+    """Binds symbols by matching the shape of one buffer."""
     try:
         buffer = argument_shape(program, number)
         actual = tensors.shape_of(type_)
@@ -195,5 +209,5 @@ def _match(
 
 
 def _drop_explicit(op: CallTirOp) -> None:
-    if names.TIR_VARS in op.attributes:
-        del op.attributes[names.TIR_VARS]
+    if function_attributes.TIR_VARS in op.attributes:
+        del op.attributes[function_attributes.TIR_VARS]

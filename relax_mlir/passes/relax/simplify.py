@@ -1,4 +1,4 @@
-"""``relax-simplify``: drop what computes nothing new."""
+"""``relax-simplify``: algebraic simplification, CSE and dead code elimination."""
 
 import math
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from itertools import accumulate, chain
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.rewriting import (
+from relax_mlir.rewrite.patterns import (
     Pass,
     erase_dead,
-    is_read_once,
+    has_one_use,
     pattern,
     replace,
     rewrite_greedily,
 )
-from relax_mlir.traversal import own_operations
 
 __all__ = ["Simplify"]
 
@@ -58,9 +58,9 @@ def _join_transposes(op: PermuteDimsOp) -> ir.Value | None:
 
 @pattern
 def _reshape_before_slices(op: ReshapeOp) -> ir.Value | None:
-    """reshape(strided_slice(x)) slices x in the new shape, if x is cut into several.
+    """reshape(slice(x)) as slice(reshape(x)), if x has several slices.
 
-    What reads a slice may then be computed with it, as what reads a reshape may not.
+    A consumer can fuse a slice but not a reshape.
     """
     inner = op.x.owner
     if not isinstance(inner, StridedSliceOp) or len(list(inner.x.uses)) < 2:
@@ -92,43 +92,45 @@ def _reshape_before_slices(op: ReshapeOp) -> ir.Value | None:
 
 @pattern
 def _split_before_permuting(op: ReshapeOp) -> ir.Value | None:
-    """reshape(permute_dims(reshape(x))) that splits axes splits them first.
+    """reshape(permute_dims(reshape(x))) that splits axes, with the split before the permutation.
 
-    Two reshapes are one then, and what reads the result may read it permuted.
+    The two reshapes then fold, and a consumer may read the result permuted.
     """
     inner = op.x.owner
-    if not isinstance(inner, PermuteDimsOp) or not is_read_once(op.x):
+    if not isinstance(inner, PermuteDimsOp) or not has_one_use(op.x):
         return None
     if not isinstance(inner.x.owner, ReshapeOp):
         return None
-    parts = _parts(tensors.shape_of(inner.y), tensors.shape_of(op.y))
+    parts = _reassociation(tensors.shape_of(inner.y), tensors.shape_of(op.y))
     if parts is None:
         return None
     order = list(inner.order)
     split = [parts[order.index(axis)] for axis in range(len(order))]
     reshaped = ReshapeOp(inner.x, shape=list(chain.from_iterable(split))).y
-    return PermuteDimsOp(reshaped, axes=_order_of_parts(order, split)).y
+    return PermuteDimsOp(reshaped, axes=_expanded_permutation(order, split)).y
 
 
 @pattern
 def _join_after_permuting(op: PermuteDimsOp) -> ir.Value | None:
-    """reshape(permute_dims(reshape(x))) that joined axes joins them last."""
+    """permute_dims(reshape(x)) that collapses axes, with the collapse after the permutation."""
     inner = op.x.owner
-    if not isinstance(inner, ReshapeOp) or not is_read_once(op.x):
+    if not isinstance(inner, ReshapeOp) or not has_one_use(op.x):
         return None
     if not all(isinstance(u.owner.opview, ReshapeOp) for u in op.y.uses):
         return None
-    parts = _parts(tensors.shape_of(inner.y), tensors.shape_of(inner.x))
+    parts = _reassociation(tensors.shape_of(inner.y), tensors.shape_of(inner.x))
     if parts is None:
         return None
-    permuted = PermuteDimsOp(inner.x, axes=_order_of_parts(op.order, parts)).y
+    permuted = PermuteDimsOp(inner.x, axes=_expanded_permutation(op.order, parts)).y
     return ReshapeOp(permuted, shape=tensors.shape_of(op.y)).y
 
 
-def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None:
-    """The sizes of a finer shape that make up each of another; None if they do not.
+def _reassociation(
+    shape: Sequence[Dim], finer: Sequence[Dim]
+) -> list[list[Dim]] | None:
+    """The factors of each dimension in a finer shape, or None if they do not group.
 
-    Nor of nothing, which any sizes with a 0 make up.
+    None also for shapes with a zero dimension, where every grouping would match.
     """
     found: list[list[Dim]] = []
     rest = list(finer)
@@ -146,11 +148,13 @@ def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None
     return found
 
 
-def _order_of_parts(order: Sequence[int], parts: Sequence[Sequence[Dim]]) -> list[int]:
-    """How the parts of axes are permuted as the axes are.
+def _expanded_permutation(
+    order: Sequence[int], parts: Sequence[Sequence[Dim]]
+) -> list[int]:
+    """The permutation of split axes that permutes the unsplit axes by ``order``.
 
     Args:
-        order: of the axes; parts: the sizes that each is split into.
+        order: permutation of the axes; parts: the sizes that each axis is split into.
     """
     ends = [0, *accumulate(map(len, parts))]
     return [place for axis in order for place in range(ends[axis], ends[axis + 1])]
@@ -169,7 +173,7 @@ _PATTERNS = (
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Remove relax operations that compute nothing new: duplicates, dead values, identities.
+    """Remove redundant relax operations: duplicates, dead values, identities, inverse pairs.
 
     Upstream canonicalize and cse cannot see that relax operations are pure (LLVM 22 IRDL
     has no traits), so this pass does both for them.
@@ -192,7 +196,7 @@ class Simplify(Pass):
 
 
 def _merge_duplicates(block: ir.Block, effects: EffectAnalysis) -> bool:
-    """Keep the first of equal operations that may be merged."""
+    """Common subexpression elimination: keeps the first of equal pure operations."""
     seen: dict[tuple[object, ...], ir.OpView] = {}
     changed = False
     for op in list(own_operations(block)):

@@ -1,4 +1,4 @@
-"""``relax-verify``: what must hold of a module, and IRDL cannot say."""
+"""``relax-verify``: module invariants beyond the IRDL verifier."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,54 +8,54 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.prim_func_verifier import verify_prim_func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import IRError
-from relax_mlir.module import IRModule
-from relax_mlir.objects.names import place_of
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.ir.function_attributes import location_of
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
+from relax_mlir.objects.expr.struct_info_types import from_mlir
+from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.passes.relax.infer_shapes import derived_types
-from relax_mlir.programs import check_program
-from relax_mlir.rewriting import Pass
-from relax_mlir.traversal import walk
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["Checker", "Verify"]
 
 
 @dataclass(frozen=True)
 class Verify(Pass):
-    """Check types, constants and tensor programs; changes nothing.
+    """Verify types, constants and tensor programs; changes nothing.
 
-    The types of a relax operation's results are those that its operands imply, equal as
-    types. A constant has the shape and the element type of its array. Tensor programs
-    keep the rules of :func:`relax_mlir.programs.check_program`. A verified pipeline
-    checks this by itself after every pass.
+    The result types of a relax operation equal those inferred from its operands. A constant
+    has the shape and element type of its array. Tensor programs satisfy
+    :func:`relax_mlir.analysis.prim_func_verifier.verify_prim_func`. A verified pipeline checks
+    this after every pass by itself.
     """
 
     require_constants: bool = False  # whether the module must hold every array
 
     def run(self, module: IRModule) -> None:
-        """Check ``module``.
+        """Verifies ``module``.
 
         Raises:
-            IRError: a rule is broken.
+            IRError: an invariant is violated.
         """
         Checker(require_constants=self.require_constants).check(module)
 
 
 class Checker:
-    """Checks one module again and again, between passes that change it.
+    """Incremental verifier of one module between passes.
 
-    What is right is remembered with the module, by all that the check looked at, so that
-    a pass costs the check of what it changed.
+    Verified facts are cached with the module, keyed by everything that the check read, so
+    that after a pass only the changed parts are verified again.
 
     Args:
-        require_constants: whether the module must hold every array. None: if it does
-            when it is checked first, then passes must lose none. A text may come without
-            its arrays, so not having them is no fault by itself.
+        require_constants: whether the module must hold every array. None: if it does at
+            the first check, then passes must lose none. A textual module may come without
+            its arrays, so that a missing array alone is no error.
     """
 
     def __init__(self, *, require_constants: bool | None = None) -> None:
@@ -63,10 +63,10 @@ class Checker:
         self._is_complete = True
 
     def check(self, module: IRModule) -> None:
-        """Check ``module`` as it is now.
+        """Verifies ``module`` in its current state.
 
         Raises:
-            IRError: a rule is broken.
+            IRError: an invariant is violated.
         """
         functions = {f.name.value: f for f in module.func_ops()}
         with module.context, ir.Location.unknown():
@@ -93,7 +93,7 @@ class Checker:
         except ValueError as error:
             name = op.operation.name
             raise IRError(
-                f"invalid module: {place_of(op)}: `{name}`: {error}"
+                f"invalid module: {location_of(op)}: `{name}`: {error}"
             ) from error
 
     def _check_constant(self, op: ConstantOp, module: IRModule) -> None:
@@ -115,12 +115,12 @@ class Checker:
             )
 
 
-# The key, shape and type of a constant's array; no key if its value stands in the text.
+# The key, shape and type of a constant's array; no key for an inline value.
 _Expected = tuple[str | None, tuple[Dim, ...], np.dtype]
 
 
 def _expected(op: ConstantOp) -> _Expected:
-    """What a constant says of its array; checks a value that stands in the text."""
+    """The array that a constant refers to; checks the type of an inline value."""
     type_ = op.y.type
     stated = getattr(op.value, "type", None)
     if op.key is None and stated != type_:
@@ -129,24 +129,24 @@ def _expected(op: ConstantOp) -> _Expected:
 
 
 def _check_program(function: func.FuncOp, module: IRModule) -> None:
-    """Check a tensor program, until a schedule rule has written its loops."""
+    """Verifies a tensor program, unless a schedule rule has already written its loops."""
     if function.is_external or "tir.rule" in function.attributes:
         return
     text = function.operation.get_asm(use_local_scope=True, assume_verified=True)
     if text not in module.verified:
-        check_program(function)
+        verify_prim_func(function)
         module.verified[text] = True
 
 
 def _may_hold_relax(function: func.FuncOp) -> bool:
-    """Whether a function is above the level where everything is on buffers."""
+    """Whether a function is still on tensors, rather than on buffers only."""
     types = [*function.type.inputs, *function.type.results]
     values = (ir.RankedTensorType, ir.TupleType)
     return not types or any(isinstance(t, values) for t in types)
 
 
 def _relax_operations(function: func.FuncOp) -> Iterator[ir.OpView]:
-    """Relax operations, and what stands between them: packing of tuples, and calls."""
+    """Relax operations, calls and tuple packing in a function."""
     for op in walk(function):
         name = op.operation.name
         if name.startswith("relax.") or name in _BETWEEN:
@@ -157,7 +157,7 @@ _BETWEEN = frozenset({"builtin.unrealized_conversion_cast"})
 
 
 def _facts(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> object:
-    """All that the check of an operation looks at, to be remembered by."""
+    """The cache key of an operation's check: everything that the check reads."""
     operands, attributes = list(op.operands), op.attributes
     tuples = [o.owner for o in operands if isinstance(o.type, ir.TupleType)]
     callee = None
@@ -184,15 +184,15 @@ def _check_types(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> None:
     derived = derived_types(op, functions)
     for number, type_ in enumerate(derived or ()):
         stated = op.results[number].type
-        if stated != type_ and not _says_less(op, stated, type_):
+        if stated != type_ and not _is_less_precise(op, stated, type_):
             raise ValueError(
                 f"result {number}: expected `{type_}`, got `{stated}`. "
                 "Hint: `relax-infer-shapes` derives types anew."
             )
 
 
-def _says_less(op: ir.OpView, stated: ir.Type, type_: ir.Type) -> bool:
-    """Whether a call is said to give what its function gives, in fewer words."""
+def _is_less_precise(op: ir.OpView, stated: ir.Type, type_: ir.Type) -> bool:
+    """Whether a call states a less precise type than its callee."""
     if not isinstance(op, graph.CallOp):
         return False
     symbols = Symbols()
@@ -200,7 +200,7 @@ def _says_less(op: ir.OpView, stated: ir.Type, type_: ir.Type) -> bool:
 
 
 def _check_attributes(op: RelaxOperation) -> None:
-    """Check classes: IRDL of LLVM 22 has no names for those of arrays and booleans."""
+    """Checks attribute classes: IRDL in LLVM 22 cannot constrain those of arrays and booleans."""
     for name, kind in op.attribute_fields.items():
         attr = op.attributes[name]
         is_left_out = name in op.optional_attributes and isinstance(attr, ir.UnitAttr)

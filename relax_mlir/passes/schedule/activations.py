@@ -1,7 +1,7 @@
-"""Activation functions that are written out as arithmetic on vectors, as one function.
+"""Pattern matching of activation functions in vector code.
 
-Operators say them so in a line of Python, scripts in several; after fusion both are the
-same few operations on one vector.
+Operators and scripts write them as arithmetic; after fusion both are the same few
+operations on one vector.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,22 +9,22 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.passes.written_gelu import Notation, find_gelu
-from relax_mlir.rewriting import erase_dead, replace, walk
+from relax_mlir.passes.gelu_pattern import ArithmeticNames, find_gelu
+from relax_mlir.rewrite.patterns import erase_dead, replace, walk
 from relax_mlir.schedules import vector_math
-from relax_mlir.schedules.vector_math.lanes import known_number
+from relax_mlir.schedules.vector_math.lanes import constant_lanes
 
 __all__ = ["expand_activations"]
 
-_NOTATION = Notation(
-    known_number, "arith.addf", "arith.mulf", "arith.divf", "math.powf"
+_NOTATION = ArithmeticNames(
+    constant_lanes, "arith.addf", "arith.mulf", "arith.divf", "math.powf"
 )
 _PURE = ("arith.", "math.", "vector.broadcast")
 
 
 @dataclass(frozen=True)
 class _Activation:
-    """A function of x, which the last operation of its expression gives."""
+    """A match: a function of ``x`` whose root operation is ``last``."""
 
     last: ir.OpView
     function: Callable[..., ir.Value]
@@ -32,11 +32,11 @@ class _Activation:
 
 
 def expand_activations(root: ir.OpView, accepts: Callable[[ir.Type], bool]) -> None:
-    """Write sigmoid, silu and both forms of gelu as polynomials.
+    """Replaces sigmoid, silu and both forms of gelu by polynomial approximations.
 
     Args:
-        root: What contains the expressions.
-        accepts: Whether the functions take values of a type.
+        root: The root of the search.
+        accepts: Whether a function supports values of a type.
     """
     blocks = []
     for op in [op for op in walk(root) if op.operation.name in _FINDERS]:
@@ -52,16 +52,16 @@ def expand_activations(root: ir.OpView, accepts: Callable[[ir.Type], bool]) -> N
 
 
 def _find_sigmoid(exp: ir.OpView) -> _Activation | None:
-    """1 / (1 + e**-x), and x times that."""
+    """Matches 1 / (1 + e**-x), and x times that (silu)."""
     negated = exp.operands[0].owner
     if isinstance(negated, ir.Block) or negated.name != "arith.negf":
         return None
     x = negated.operands[0]
-    total = _only_user(exp, "arith.addf")
-    if total is None or 1.0 not in map(known_number, total.operands):
+    denominator = _only_user(exp, "arith.addf")
+    if denominator is None or 1.0 not in map(constant_lanes, denominator.operands):
         return None
-    quotient = _only_user(total, "arith.divf")
-    if quotient is None or known_number(quotient.operands[0]) != 1.0:
+    quotient = _only_user(denominator, "arith.divf")
+    if quotient is None or constant_lanes(quotient.operands[0]) != 1.0:
         return None
     product = _only_user(quotient, "arith.mulf")
     if product is not None and x in list(product.operands):
@@ -70,7 +70,7 @@ def _find_sigmoid(exp: ir.OpView) -> _Activation | None:
 
 
 def _only_user(op: ir.OpView, name: str) -> ir.OpView | None:
-    """The operation that reads a result, if no other does, and if it is called so."""
+    """The only user of a result, if it is an operation of that name."""
     users = [use.owner for use in op.results[0].uses]
     return users[0] if len(users) == 1 and users[0].operation.name == name else None
 

@@ -1,14 +1,14 @@
-"""``schedule-align-vectors``: how far the vectors that kernels read and write are aligned."""
+"""``schedule-align-vectors``: alignment attributes of vector loads and stores."""
 
 import math
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, walk
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, walk
+from relax_mlir.schedules.divisibility import known_divisor
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES
-from relax_mlir.schedules.multiples import multiple_of
 
 __all__ = ["AlignVectors"]
 
@@ -17,10 +17,10 @@ _BUFFER = {"vector.load": 0, "vector.store": 1}  # the operand that is the buffe
 
 @dataclass(frozen=True)
 class AlignVectors(Pass):
-    """Tell vectors how they are aligned, as far as their indices show it.
+    """Annotate vector loads and stores with the alignment that their indices imply.
 
-    A GPU reads 16 bytes at once only where they begin at a multiple of 16. Every buffer
-    that a kernel gets does.
+    A GPU issues one 16-byte access only at addresses aligned to 16 bytes. Every buffer
+    argument of a kernel is aligned so.
     """
 
     def run(self, module: IRModule) -> None:
@@ -32,7 +32,7 @@ class AlignVectors(Pass):
 
 
 def _alignment(operation: ir.OpView) -> int:
-    """The bytes that the place of a vector is surely a multiple of."""
+    """The provable alignment of a vector access in bytes."""
     number = _BUFFER[operation.operation.name]
     buffer, *indices = list(operation.operands)[number:]
     type_ = ir.MemRefType(buffer.type)
@@ -42,7 +42,7 @@ def _alignment(operation: ir.OpView) -> int:
         _known(offset), ACCESS_BYTES // math.gcd(element_bytes, ACCESS_BYTES)
     )
     for index, stride in zip(indices, strides, strict=True):
-        known = math.gcd(known, multiple_of(index) * _known(stride))
+        known = math.gcd(known, known_divisor(index) * _known(stride))
     return math.gcd(known * element_bytes, ACCESS_BYTES)
 
 

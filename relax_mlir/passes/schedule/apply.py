@@ -1,54 +1,53 @@
-"""``schedule-apply``: every kernel gets its loops from the first rule that takes it."""
+"""``schedule-apply``: loop generation for CPU kernels by schedule rules."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
 from relax_mlir.passes.schedule.rules import (
     check_rule_name,
-    choose_rule,
     erase_statements,
+    select_rule,
     unscheduled,
     write_kernel,
 )
-from relax_mlir.passes.unit_pass import UnitPass
-from relax_mlir.schedules.choice import Choice
+from relax_mlir.schedules.builder import is_parallel_loop
 from relax_mlir.schedules.cpu.attention import Attention
-from relax_mlir.schedules.cpu.contraction import Contraction
 from relax_mlir.schedules.cpu.fallback import Fallback
-from relax_mlir.schedules.cpu.rows import Rows
-from relax_mlir.schedules.cpu.turned import Turned
-from relax_mlir.schedules.cpu.windows import Windows
+from relax_mlir.schedules.cpu.gemm import Gemm
+from relax_mlir.schedules.cpu.pooling import Pooling
+from relax_mlir.schedules.cpu.row_reduction import RowWise
+from relax_mlir.schedules.cpu.transpose import Transpose
 from relax_mlir.schedules.cpu.winograd import Winograd
-from relax_mlir.schedules.emit import is_parallel_loop
-from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import Rule
-from relax_mlir.traversal import own_operations
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.rule import CpuRule
+from relax_mlir.schedules.rule_selection import SelectedRule
 
 __all__ = ["Apply"]
 
-# Most specific first; the last takes anything.
-_RULES: tuple[type[Rule[Any]], ...] = (
+# Most specific first; the last matches any kernel.
+_RULES: tuple[type[CpuRule[Any]], ...] = (
     Winograd,
     Attention,
-    Contraction,
-    Windows,
-    Turned,
-    Rows,
+    Gemm,
+    Pooling,
+    Transpose,
+    RowWise,
     Fallback,
 )
 
 
 @dataclass(frozen=True)
-class Apply(UnitPass):
-    """Turn linalg kernels into loops, each by the first schedule rule that takes it.
+class Apply(CpuFeaturesPass):
+    """Lower linalg kernels to loops, each by the first schedule rule that matches.
 
-    A kernel with the attribute ``tir.config`` is written as that says, such as
-    ``"Contraction{rows=6, vectors=4}"``; what it leaves open, the rule chooses.
-
+    A kernel with the attribute ``tir.config`` is written by that configuration, such as
+    ``"Gemm{rows=6, vectors=4}"``; the rule chooses what it leaves open.
     ``only`` names the one rule to use, such as ``Fallback``, whatever the attribute says;
-    it must take every kernel.
+    it must match every kernel.
     """
 
     only: str = ""
@@ -61,18 +60,18 @@ class Apply(UnitPass):
             if not isinstance(choice.rule, Fallback):
                 erase_statements(kernel)
 
-    def choose(self, kernel: Kernel) -> Choice:
-        """The rule that writes a kernel, at the insertion point, and how.
+    def choose(self, kernel: Kernel) -> SelectedRule:
+        """Writes a kernel by the first matching rule, at the insertion point.
 
         Raises:
-            PassError: the rule that is asked for does not take the kernel, or has no such
+            PassError: the requested rule does not match the kernel, or has no such
                 configuration.
         """
-        return choose_rule(kernel, [rule(self.unit) for rule in _RULES], self.only)
+        return select_rule(kernel, [rule(self.unit) for rule in _RULES], self.only)
 
 
 def _check_loops(kernel: Kernel, rule: str) -> None:
-    """Refuse what threads could not share."""
+    """Checks that the kernel has one parallel loop to distribute over threads."""
     loops = [o for o in own_operations(kernel.block) if is_parallel_loop(o)]
     if len(loops) != 1:
         raise PassError(

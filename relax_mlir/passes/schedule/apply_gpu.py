@@ -1,47 +1,47 @@
-"""``schedule-apply-gpu``: every kernel gets its launches from the first rule that takes it."""
+"""``schedule-apply-gpu``: launch generation for GPU kernels by schedule rules."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.errors import PassError, near_misses
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.rules import (
     check_rule_name,
-    choose_rule,
     erase_statements,
+    select_rule,
     unscheduled,
     write_kernel,
 )
-from relax_mlir.rewriting import Pass
-from relax_mlir.schedules.choice import Choice
+from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.schedules.gpu.attention import Attention
 from relax_mlir.schedules.gpu.attention_wgmma import AttentionWgmma
-from relax_mlir.schedules.gpu.bound import Bound
-from relax_mlir.schedules.gpu.col_reduction import ColReduction
+from relax_mlir.schedules.gpu.column_reduction import ColumnReduction
+from relax_mlir.schedules.gpu.cublaslt import CublasLt
+from relax_mlir.schedules.gpu.cudnn import Cudnn
 from relax_mlir.schedules.gpu.elementwise import Elementwise
 from relax_mlir.schedules.gpu.fallback import Fallback
 from relax_mlir.schedules.gpu.gemm_mma import GemmMmaSync
 from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
 from relax_mlir.schedules.gpu.gemm_wgmma import GemmWgmma
 from relax_mlir.schedules.gpu.gemv import Gemv
-from relax_mlir.schedules.gpu.library import Library
-from relax_mlir.schedules.gpu.library_convolution import LibraryConvolution
-from relax_mlir.schedules.gpu.parts import Parts
+from relax_mlir.schedules.gpu.multi_output import MultiOutput
+from relax_mlir.schedules.gpu.per_statement import PerStatement
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
 from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES, Gpu, GpuRule
-from relax_mlir.schedules.gpu.statements import Statements
+from relax_mlir.schedules.gpu.thread_bound import ThreadBound
 from relax_mlir.schedules.gpu.transpose import Transpose
-from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.rule_selection import SelectedRule
 
 __all__ = ["ApplyGpu"]
 
-# Most specific first; the last takes anything.
+# Most specific first; the last matches any kernel.
 _RULES: tuple[type[GpuRule[Any]], ...] = (
-    Bound,
+    ThreadBound,
     AttentionWgmma,
     Attention,
-    Library,
-    LibraryConvolution,
+    CublasLt,
+    Cudnn,
     Gemv,
     GemmWgmma,
     GemmMmaSync,
@@ -49,27 +49,27 @@ _RULES: tuple[type[GpuRule[Any]], ...] = (
     RowReduction,
     Transpose,
     Elementwise,
-    ColReduction,
-    Parts,
-    Statements,
+    ColumnReduction,
+    MultiOutput,
+    PerStatement,
     Fallback,
 )
 
 
 @dataclass(frozen=True)
 class ApplyGpu(Pass):
-    """Turn linalg kernels into launches on a GPU, each by the first rule that takes it.
+    """Lower linalg kernels to GPU launches, each by the first schedule rule that matches.
 
-    A kernel with the attribute ``tir.config`` is written as that says; what it leaves
-    open, the rule chooses.
+    A kernel with the attribute ``tir.config`` is written by that configuration; the rule
+    chooses what it leaves open.
 
     Args:
         sm: compute capability of the GPU, such as 90.
-        tf32: whether factors of products in f32 may be rounded to 11 bits.
-        library: whether cuBLASLt computes products, and cuDNN convolutions: ``never``,
+        tf32: whether f32 operands of matmuls may be rounded to TF32.
+        library: whether matmuls use cuBLASLt, and convolutions cuDNN: ``never``,
             ``auto`` (where they are expected to be faster) or ``always`` (where they can).
         only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
-            must take every kernel.
+            must match every kernel.
     """
 
     sm: int = 80
@@ -81,7 +81,7 @@ class ApplyGpu(Pass):
         check_rule_name(self.only, _RULES)
         if self.library not in LIBRARY_POLICIES:
             raise PassError(
-                f"unknown policy `{self.library}` of libraries: expected one of "
+                f"unknown library policy `{self.library}`: expected one of "
                 f"{', '.join(LIBRARY_POLICIES)}."
                 f"{near_misses(self.library, LIBRARY_POLICIES)}"
             )
@@ -89,12 +89,12 @@ class ApplyGpu(Pass):
             kernel, _ = write_kernel(function, self.choose)
             erase_statements(kernel)
 
-    def choose(self, kernel: Kernel) -> Choice:
-        """The rule that writes a kernel, at the insertion point, and how.
+    def choose(self, kernel: Kernel) -> SelectedRule:
+        """Writes a kernel by the first matching rule, at the insertion point.
 
         Raises:
-            PassError: the rule that is asked for does not take the kernel, or has no such
+            PassError: the requested rule does not match the kernel, or has no such
                 configuration.
         """
         gpu = Gpu(self.sm, self.tf32, self.library)
-        return choose_rule(kernel, [rule(gpu) for rule in _RULES], self.only)
+        return select_rule(kernel, [rule(gpu) for rule in _RULES], self.only)

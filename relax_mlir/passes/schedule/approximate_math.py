@@ -1,36 +1,36 @@
-"""``schedule-approximate-math``: powers of two that may be rough are one instruction."""
+"""``schedule-approximate-math``: hardware approximations of ``exp2`` on NVIDIA GPUs."""
 
 from dataclasses import dataclass
 
 from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, replace, walk
-from relax_mlir.schedules.emit import lane_of, op
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.schedules.builder import extract_lane, op
 
 __all__ = ["ApproximateMath"]
 
-_POWER = "llvm.nvvm.ex2.approx.ftz"  # with 2 units in the last place
+_EXP2 = "llvm.nvvm.ex2.approx.ftz"  # within 2 ulp
 
 
 @dataclass(frozen=True)
 class ApproximateMath(Pass):
-    """Write ``math.exp2`` of f32 that may be approximate as the instruction of NVIDIA's GPUs.
+    """Lower f32 ``math.exp2`` with fast-math flag ``afn`` to NVIDIA's ``ex2.approx``.
 
-    Numbers below 2**-126 become 0. LLVM's own way keeps them, for three instructions more.
+    It flushes subnormals to zero. LLVM's own lowering keeps them, for three more instructions.
     """
 
     def run(self, module: IRModule) -> None:
         for operation in list(walk(module.mlir.operation)):
-            if _may_be_rough(operation):
+            if _may_approximate(operation):
                 (power,) = operation.operation.operands
                 with ir.InsertionPoint(operation), operation.location:
                     replacement = _by_lane(power)
                 replace(operation, replacement)
 
 
-def _may_be_rough(operation: ir.OpView) -> bool:
+def _may_approximate(operation: ir.OpView) -> bool:
     if operation.operation.name != "math.exp2":
         return False
     type_ = operation.operation.results[0].type
@@ -41,11 +41,11 @@ def _may_be_rough(operation: ir.OpView) -> bool:
 
 
 def _by_lane(power: ir.Value) -> ir.Value:
-    """Two to the power of a number, or of each lane."""
+    """exp2 of a scalar, or of each lane."""
     if not isinstance(power.type, ir.VectorType):
         return _instruction(power)
     (lanes,) = power.type.shape
-    each = [_instruction(lane_of(power, n)) for n in range(lanes)]
+    each = [_instruction(extract_lane(power, n)) for n in range(lanes)]
     return op("vector.from_elements", power.type, *each)
 
 
@@ -55,7 +55,7 @@ def _instruction(power: ir.Value) -> ir.Value:
         "llvm.call_intrinsic",
         power.type,
         power,
-        intrin=ir.StringAttr.get(_POWER),
+        intrin=ir.StringAttr.get(_EXP2),
         op_bundle_sizes=none,
         operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0]),
     )

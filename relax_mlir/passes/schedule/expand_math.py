@@ -1,4 +1,4 @@
-"""``schedule-expand-math``: mathematical functions on vectors become polynomials."""
+"""``schedule-expand-math``: polynomial approximations of math functions on vectors."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
-from relax_mlir.dialects.tir import marks
-from relax_mlir.module import IRModule
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.activations import expand_activations
-from relax_mlir.rewriting import Pass, replace, walk
+from relax_mlir.rewrite.patterns import Pass, replace, walk
 from relax_mlir.schedules import vector_math
-from relax_mlir.schedules.emit import op as emit
+from relax_mlir.schedules.builder import op as emit
 
 __all__ = ["ExpandMath"]
 
@@ -44,21 +44,21 @@ _EXPANSIONS: dict[str, Callable[..., ir.Value]] = {
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Write mathematical functions on f32 vectors as polynomials.
+    """Expand math functions on f32 vectors to polynomial approximations.
 
     Without it each lane would be a call of the scalar function in libm. The error
-    bounds stand at the functions in :mod:`relax_mlir.schedules.vector_math`. Expressions
-    that are a sigmoid, silu or gelu become one polynomial, which no cancellation harms,
-    of scalars as well.
+    bounds are documented with the functions in :mod:`relax_mlir.schedules.vector_math`. A
+    sigmoid, silu or gelu expression, scalar ones included, becomes one polynomial without
+    cancellation.
 
-    Left to libm are other scalars, vectors of other elements or not of one dimension, and
-    ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. Integer exponents are taken of
-    scalars too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only of
-    scalars, to a function that libm does not have. So are conversions of floats of 8 bits
-    and less, of which LLVM knows nothing.
+    Left to libm are other scalars, vectors of other types or of rank other than 1, and
+    ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. Integer powers are expanded on scalars,
+    too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only on scalars, to a
+    function that libm lacks. So are conversions of 8-bit and narrower floats, which LLVM does
+    not support.
 
     Args:
-        polynomials: false leaves the other functions to the library of the machine.
+        polynomials: false leaves the other functions to the target's math library.
     """
 
     polynomials: bool = True
@@ -93,13 +93,13 @@ def _expansion_of(op: ir.OpView, polynomials: bool) -> Callable[..., ir.Value] |
         return vector_math.fpowi if is_f32 else _float_power
     if not (is_f32 and is_vector and polynomials):
         return None
-    if marks.NOT_POSITIVE in op.operation.attributes:
+    if attribute_names.NOT_POSITIVE in op.operation.attributes:
         return vector_math.exp_not_positive
     return _EXPANSIONS.get(name)
 
 
 def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
-    """How a float is converted, if one of the two types is narrow."""
+    """The expansion of a float conversion, if one of the two types is narrow."""
     source, target = (element_of(v.type) for v in (op.operands[0], op.results[0]))
     if not (vector_math.is_narrow(source) or vector_math.is_narrow(target)):
         return None
@@ -107,7 +107,7 @@ def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
 
 
 def _resized(x: ir.Value, element: ir.Type) -> ir.Value:
-    """A float in another type; one of the two is f32."""
+    """A float converted to another type; one of the two is f32."""
     source = element_of(x.type)
     if source == element:
         return x
@@ -120,7 +120,7 @@ def _resized(x: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def _like(x: ir.Value, element: ir.Type) -> ir.Type:
-    """The type of as many lanes of an element type."""
+    """A type of the same shape with another element type."""
     if isinstance(x.type, ir.VectorType):
         return ir.VectorType.get(x.type.shape, element)
     return element
@@ -131,11 +131,11 @@ def _is_plain_vector(type_: ir.Type) -> bool:
 
 
 def _is_f32(type_: ir.Type) -> bool:
-    """Whether it is f32, or a vector of it that is expanded."""
+    """Whether it is f32, or a vector of f32 that is expanded."""
     is_vector = _is_plain_vector(type_) and isinstance(element_of(type_), ir.F32Type)
     return is_vector or isinstance(type_, ir.F32Type)
 
 
 def _float_power(x: ir.Value, exponent: ir.Value) -> ir.Value:
-    """x**n with n as a float, for libm; exact in f64 up to 2**53."""
+    """x**n with n converted to float, for libm; exact in f64 up to 2**53."""
     return emit("math.powf", x.type, x, emit("arith.sitofp", x.type, exponent))

@@ -1,12 +1,12 @@
-"""``schedule-guard-divisions``: integer divisions trap on no operands."""
+"""``schedule-guard-divisions``: defined results of integer division by zero and on overflow."""
 
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, walk
-from relax_mlir.schedules.vector_math.lanes import Lanes, known_number, select
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, walk
+from relax_mlir.schedules.vector_math.lanes import Lanes, constant_lanes, select
 
 __all__ = ["GuardDivisions"]
 
@@ -20,12 +20,11 @@ _EQUAL = 0  # the predicate of arith.cmpi
 
 @dataclass(frozen=True)
 class GuardDivisions(Pass):
-    """Divide by 1 where a division of integers would be undefined.
+    """Replace divisors of integer divisions that would be undefined by 1.
 
-    That is a division by 0, and a signed one of the least number by -1. MLIR and LLVM
-    leave their results open, and the process ends on machines that trap. It is also what
-    lanes of a vector do that no element of a tensor stands in, or that take the other
-    branch. Divisors that are surely neither stay as they are.
+    These are 0, and -1 in a signed division of the least integer. Their result is undefined in
+    MLIR and LLVM, and traps on some machines. Such divisions occur in masked-off lanes and in
+    branches converted to selects. Divisors that are provably neither stay as they are.
     """
 
     def run(self, module: IRModule) -> None:
@@ -45,21 +44,21 @@ class GuardDivisions(Pass):
 
 
 def _excluded(divisor: ir.Value) -> set[int]:
-    """Which of 0 and -1 a divisor surely is not."""
-    number = known_number(divisor)
+    """The values among 0 and -1 that a divisor provably is not."""
+    number = constant_lanes(divisor)
     if number is not None:
         return {n for n in _TRAPPING if n != number}
     owner = divisor.owner
     if isinstance(owner, ir.Block):
         return set()
-    if owner.name == "arith.maxsi":  # of a size
-        least = [known_number(v) for v in owner.operands]
+    if owner.name == "arith.maxsi":  # of a size and a constant
+        least = [constant_lanes(v) for v in owner.operands]
         return _TRAPPING if any(n is not None and n > 0 for n in least) else set()
-    return _excluded_by_choices(divisor)
+    return _excluded_by_selects(divisor)
 
 
-def _excluded_by_choices(divisor: ir.Value) -> set[int]:
-    """What choices of another number in place of 0 or -1 leave out."""
+def _excluded_by_selects(divisor: ir.Value) -> set[int]:
+    """The values among 0 and -1 that selects replace."""
     tested: list[tuple[ir.Value, float | None]] = []
     value = divisor
     while (
@@ -71,15 +70,15 @@ def _excluded_by_choices(divisor: ir.Value) -> set[int]:
             return set()
         if ir.IntegerAttr(test.attributes["predicate"]).value != _EQUAL:
             return set()
-        if known_number(chosen) in (None, *_TRAPPING):
+        if constant_lanes(chosen) in (None, *_TRAPPING):
             return set()
-        tested.append((test.operands[0], known_number(test.operands[1])))
+        tested.append((test.operands[0], constant_lanes(test.operands[1])))
     found = [n for number, n in tested if number == value]
     return {n for n in _TRAPPING if n in found}
 
 
 def _overflows(dividend: Lanes, divisor: Lanes) -> Lanes:
-    """Where the least number is divided by -1."""
+    """Whether the least integer is divided by -1, by lane."""
     element = dividend.element
     bits = 64 if isinstance(element, ir.IndexType) else element.width
     return dividend.equal(-(1 << (bits - 1))) & divisor.equal(-1)

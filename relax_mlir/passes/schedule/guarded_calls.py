@@ -1,4 +1,4 @@
-"""Calls of kernels between guard pages, for tests: see ``runtime/native/guard.h``."""
+"""Kernel calls between guard pages, for tests; see ``runtime/native/guard.h``."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -6,16 +6,17 @@ from itertools import count
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.rewriting import erase, walk
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.schedules.builder import (
+    IndexLike,
     constant,
     multiply,
     op,
     product,
     reinterpret,
 )
-from relax_mlir.schedules.flat import sizes_of
+from relax_mlir.schedules.flat_buffers import buffer_extents
 from relax_mlir.schedules.pointers import (
     alloca,
     memref_of,
@@ -23,7 +24,6 @@ from relax_mlir.schedules.pointers import (
     store_element,
     to_i64,
 )
-from relax_mlir.traversal import own_operations
 
 __all__ = ["GuardedCalls", "guard_scratch"]
 
@@ -35,11 +35,11 @@ _VIEWS = ("memref.view", "memref.reinterpret_cast", "memref.cast")
 
 
 class GuardedCalls:
-    """Calls of kernels from ``main`` that the runtime makes between guard pages.
+    """Calls of kernels from ``main`` through the runtime's guard-page wrapper.
 
     Args:
         main: the function, before it is lowered.
-        outputs: how many of its last buffers a kernel writes, by its name.
+        outputs: number of output buffers, which are the last ones, by kernel.
     """
 
     def __init__(self, main: func.FuncOp, outputs: dict[str, int]) -> None:
@@ -52,7 +52,7 @@ class GuardedCalls:
         self.most = _FIELDS * most
 
     def begin(self) -> None:
-        """Make space for the extents of a call's buffers, at the insertion point."""
+        """Allocates space for the extents of a call's buffers, at the insertion point."""
         self.extents = alloca(self.most, _i64())
 
     def call(
@@ -61,10 +61,10 @@ class GuardedCalls:
         buffers: Sequence[ir.Value],
         arguments: Sequence[ir.Value],
     ) -> None:
-        """Call the next kernel.
+        """Emits the call of the next kernel.
 
         Args:
-            callee: its name; buffers: that it gets, as memrefs.
+            callee: its name; buffers: its arguments, as memrefs.
             arguments: arrays of buffers and sizes, and the context.
         """
         number = next(self.numbers)
@@ -95,7 +95,7 @@ class GuardedCalls:
 
 
 def guard_scratch(loop: ir.OpView, top: ir.Block) -> None:
-    """Turn the allocations of a tile into scratch buffers between guard pages."""
+    """Replaces the allocations of a tile by scratch buffers between guard pages."""
     numbers = count()
     for operation in list(own_operations(loop.regions[0].blocks[0])):
         if operation.operation.name == "memref.alloc":
@@ -130,7 +130,7 @@ def _buffers_of(call: ir.OpView) -> list[ir.Value]:
 
 
 def _origin(buffer: ir.Value, attrs: Sequence[ir.DictAttr]) -> tuple[int, int]:
-    """What a buffer of ``main`` is: its kind, and its number among those of the kind."""
+    """The kind of a buffer of ``main``, and its number among those of the kind."""
     while not isinstance(buffer.owner, ir.Block):
         assert buffer.owner.name in _VIEWS, buffer.owner.name
         buffer = buffer.owner.operands[0]
@@ -139,13 +139,13 @@ def _origin(buffer: ir.Value, attrs: Sequence[ir.DictAttr]) -> tuple[int, int]:
     return _KINDS[role], sum(role in attr for attr in attrs[:number])
 
 
-def _bytes_of(buffer: ir.Value) -> Extent:
+def _bytes_of(buffer: ir.Value) -> IndexLike:
     while not isinstance(buffer.owner, ir.Block) and buffer.owner.name == "memref.cast":
-        buffer = buffer.owner.operands[0]  # whose sizes are known where they are made
-    return _bytes(ir.MemRefType(buffer.type), sizes_of(buffer))
+        buffer = buffer.owner.operands[0]  # the source may have static sizes
+    return _bytes(ir.MemRefType(buffer.type), buffer_extents(buffer))
 
 
-def _bytes(type_: ir.MemRefType, shape: Sequence[Extent]) -> Extent:
+def _bytes(type_: ir.MemRefType, shape: Sequence[IndexLike]) -> IndexLike:
     return multiply(product(shape), -(-type_.element_type.width // 8))
 
 

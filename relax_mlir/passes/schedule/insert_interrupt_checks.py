@@ -1,4 +1,4 @@
-"""``schedule-insert-interrupt-checks``: kernels that run long can be interrupted."""
+"""``schedule-insert-interrupt-checks``: signal checks in long-running kernels."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,35 +7,35 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass
-from relax_mlir.schedules.emit import (
-    TILES,
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.schedules.builder import (
+    TILE_COUNT,
     add,
     constant,
-    either,
     for_loop,
     minimum,
     multiply,
     op,
+    scf_if,
 )
 from relax_mlir.schedules.pointers import pointer_type
-from relax_mlir.traversal import own_operations
 
 __all__ = ["InsertInterruptChecks"]
 
 _FLAG = "relax_rt2_attention"
 _CHECK = "relax_rt2_check_interrupt"
 
-# Numbers of operations on scalars or full vectors, of which a core does about 2 a nanosecond.
-_UNCHECKED = 1 << 24  # may go by without a check: about 10 ms
-_SPACING = 1 << 14  # lie between checks, at least, where a loop allows it
-_DENSE = 1 << 10  # in an iteration, a check costs nothing
+# In operations on scalars or full vectors; a core executes about 2 per nanosecond.
+_UNCHECKED = 1 << 24  # most work without a check: about 10 ms
+_SPACING = 1 << 14  # least work between checks, where a loop allows it
+_DENSE = 1 << 10  # work of an iteration in which a check is free
 
-_OPEN = 1 << 16  # iterations that a loop of unknown length is taken to have
+_OPEN = 1 << 16  # assumed trip count of loops of unknown bounds
 _VECTOR_BITS = 512
-_DEPTH = 8  # of expressions of bounds that are looked at
+_DEPTH = 8  # of bound expressions that are analysed
 
 _COSTS = {
     "arith.constant": 0,
@@ -57,12 +57,12 @@ _MATH_COST = 16
 
 @dataclass(frozen=True)
 class InsertInterruptChecks(Pass):
-    """Let kernels that run long look at the runtime's flag for signals, and leave.
+    """Insert checks of the runtime's signal flag into long-running loops.
 
-    A check is a load and a branch that is not taken. It stands in the outermost loop whose
-    iterations surely are short, where the loops around it may run for long; several
-    short iterations share one, by strip-mining. Kernels of little work have none. A module
-    that has checks is left as it is.
+    A check is a load and a branch that is not taken. It is placed in the outermost loop whose
+    iterations are provably short, if the loops around it may run long; several short iterations
+    share one by strip-mining. Small kernels have none. A module that has checks already is left
+    unchanged.
     """
 
     def run(self, module: IRModule) -> None:
@@ -83,12 +83,12 @@ class InsertInterruptChecks(Pass):
 
 @dataclass(frozen=True)
 class _Work:
-    """Numbers of operations.
+    """Bounds of work, in operations.
 
     Attributes:
-        least: at least, where loops of unknown length run once.
-        most: at most, where they have `_OPEN` iterations.
-        open_most: at most, where the outermost of them is endless.
+        least: lower bound; loops of unknown trip count run once.
+        most: estimate; these loops have `_OPEN` iterations.
+        open_most: upper bound; the outermost of them is endless.
     """
 
     least: float = 0
@@ -109,8 +109,8 @@ class _Nest:
 
     Attributes:
         operation: ``scf.for`` or ``scf.while``.
-        trips: iterations at most; None if that is not known.
-        inner: loops in the body, in branches of it too.
+        trips: upper bound of the trip count; None if unknown.
+        inner: loops in the body, including its branches.
         body: work of an iteration.
         whole: work of the loop.
     """
@@ -123,7 +123,7 @@ class _Nest:
 
 
 def _choose(nests: Sequence[_Nest], is_outer: bool) -> Iterator[tuple[_Nest, int]]:
-    """The loops that get a check, and how many iterations share one.
+    """The loops that get a check, and the number of iterations that share one.
 
     Args:
         nests: loops of a block.
@@ -171,7 +171,7 @@ def _summary(block: ir.Block) -> tuple[list[_Nest], _Work]:
 
 
 def _nest(loop: ir.OpView, name: str, before: Sequence[_Nest]) -> _Nest:
-    """A loop, after others of its block."""
+    """A loop; ``before`` are the previous loops of its block."""
     if name == "scf.while":
         inner, body = _branches(loop)
         return _Nest(loop, None, inner, body, _Work(0, math.inf, math.inf))
@@ -190,7 +190,7 @@ def _nest(loop: ir.OpView, name: str, before: Sequence[_Nest]) -> _Nest:
 
 
 def _branches(operation: ir.OpView) -> tuple[list[_Nest], _Work]:
-    """The loops in all regions, and the work of the one that has most."""
+    """The loops in all regions, and the work of the most expensive region."""
     found = [
         _summary(b) for region in operation.operation.regions for b in region.blocks
     ]
@@ -204,11 +204,11 @@ def _branches(operation: ir.OpView) -> tuple[list[_Nest], _Work]:
 
 
 def _trips(loop: ir.OpView) -> tuple[int | None, bool]:
-    """Iterations at most, and whether it surely has so many."""
+    """An upper bound of the trip count, and whether it is exact."""
     begin, end, step = list(loop.operands)[:3]
-    if TILES in loop.operation.attributes:
-        return ir.IntegerAttr(loop.operation.attributes[TILES]).value, True
-    difference = _most_difference(end, begin)
+    if TILE_COUNT in loop.operation.attributes:
+        return ir.IntegerAttr(loop.operation.attributes[TILE_COUNT]).value, True
+    difference = _difference_bound(end, begin)
     if difference is None:
         return None, False
     is_exact = constant_of(begin) is not None and constant_of(end) is not None
@@ -216,7 +216,7 @@ def _trips(loop: ir.OpView) -> tuple[int | None, bool]:
 
 
 def _remainder_trips(loop: ir.OpView, before: Sequence[_Nest]) -> int | None:
-    """Iterations of a loop that takes what another one, of larger steps, leaves over."""
+    """The trip count of a remainder loop after a loop of larger steps."""
     begin, step = loop.operands[0], constant_of(loop.operands[2])
     for other in before:
         if other.operation.operation.name == "scf.for" and step is not None:
@@ -231,14 +231,14 @@ def _open_trips(loop: ir.OpView) -> int:
     return -(-_OPEN // (constant_of(loop.operands[2]) or 1))
 
 
-def _most_difference(
+def _difference_bound(
     value: ir.Value, begin: ir.Value | None, depth: int = _DEPTH
 ) -> int | None:
-    """The most that ``value - begin`` can be, of numbers that are not negative.
+    """An upper bound of ``value - begin`` for non-negative values.
 
     Args:
         value: an ``index``; begin: another, or None for 0.
-        depth: of the expression that is looked at.
+        depth: of the expressions to analyse.
     """
     if begin is not None and value == begin:
         return 0
@@ -248,12 +248,14 @@ def _most_difference(
     owner = value.owner
     if isinstance(owner, ir.Block) or depth == 0:
         return None
-    return _most_of(owner, begin, depth - 1)
+    return _bound_of_operation(owner, begin, depth - 1)
 
 
-def _most_of(operation: ir.Operation, begin: ir.Value | None, depth: int) -> int | None:
+def _bound_of_operation(
+    operation: ir.Operation, begin: ir.Value | None, depth: int
+) -> int | None:
     def bound(number: int, begin: ir.Value | None) -> int | None:
-        return _most_difference(operation.operands[number], begin, depth)
+        return _difference_bound(operation.operands[number], begin, depth)
 
     def of_sum(number: int) -> list[int]:
         parts = bound(number, begin), bound(1 - number, None)
@@ -282,7 +284,7 @@ def _cost(operation: ir.OpView, name: str) -> int:
 
 
 def _vectors(type_: ir.Type) -> int:
-    """How many full vectors, or scalars, a value is."""
+    """The number of full vectors, or scalars, in a value."""
     if not isinstance(type_, ir.VectorType):
         return 1
     width = getattr(type_.element_type, "width", 64)
@@ -290,7 +292,7 @@ def _vectors(type_: ir.Type) -> int:
 
 
 def _insert(loop: ir.OpView, length: int) -> None:
-    """Check every ``length`` iterations."""
+    """Inserts a check every ``length`` iterations."""
     if loop.operation.name == "scf.while":
         block = loop.operation.regions[1].blocks[0]
     elif length == 1:
@@ -302,7 +304,7 @@ def _insert(loop: ir.OpView, length: int) -> None:
 
 
 def _strip_mine(loop: ir.OpView, length: int) -> ir.Block:
-    """Put a loop of ``length`` iterations into one of all; the body of the outer one."""
+    """Strip-mines a loop by ``length`` iterations; returns the body of the outer loop."""
     begin, end, step, *carried = list(loop.operands)
     stride = multiply(step, length)
 
@@ -338,7 +340,7 @@ def _emit_check() -> None:
         func.CallOp([], _CHECK, [])
         return ()
 
-    either(is_raised, [], check)
+    scf_if(is_raised, [], check)
 
 
 def _declare(module: IRModule) -> None:

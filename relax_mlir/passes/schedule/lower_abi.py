@@ -1,4 +1,4 @@
-"""``schedule-lower-abi``: functions on memrefs get the calling convention of the runtime."""
+"""``schedule-lower-abi``: the native runtime's C calling convention of functions on memrefs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,19 +6,20 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim, marks
+from relax_mlir.dialects.tir import CallPackedOp, Index, attribute_names, emit_dim
 from relax_mlir.errors import PassError
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
-from relax_mlir.objects.names import rename_functions
+from relax_mlir.ir.function_attributes import rename_functions
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.schedule.guarded_calls import GuardedCalls, guard_scratch
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
-from relax_mlir.rewriting import Pass, clone, erase
-from relax_mlir.schedules.emit import (
-    TILES,
-    Extent,
+from relax_mlir.rewrite.patterns import Pass, clone, erase
+from relax_mlir.schedules.builder import (
+    TILE_COUNT,
+    IndexLike,
     add,
     div,
     index,
@@ -37,7 +38,6 @@ from relax_mlir.schedules.pointers import (
     to_i64,
     to_index,
 )
-from relax_mlir.traversal import own_operations
 
 __all__ = ["LowerAbi"]
 
@@ -48,19 +48,18 @@ _ALIGNMENT = 64  # bytes, of every buffer in a scratch or an arena
 
 @dataclass(frozen=True)
 class LowerAbi(Pass):
-    """Give kernels and main the C calling convention of the native runtime.
+    """Lower kernels and main to the C calling convention of the native runtime.
 
-    A kernel ``k`` becomes three functions: ``k.body`` with the loops, on pointers that
-    do not alias, but for a result and what it may overwrite; ``k.tile(buffers, sizes, scratch, begin, end)``, which the runtime
-    calls for a range of tiles; and ``k(buffers, sizes, context)``, which hands the tiles
-    to the runtime. ``main(buffers, sizes, arena, context)`` calls kernels that way.
-
-    Beside ``main`` a kernel is called ``k.entry``, so that it is none of the functions of C
-    that arithmetic becomes, such as ``erf`` and ``memcpy``.
+    A kernel ``k`` becomes three functions: ``k.body`` with the loops, on ``noalias`` pointers,
+    except for a result and the arguments that it may overwrite;
+    ``k.tile(buffers, sizes, scratch, begin, end)``, which the runtime calls for a range of
+    tiles; and ``k(buffers, sizes, context)``, which submits the tiles to the runtime.
+    ``main(buffers, sizes, arena, context)`` calls kernels that way. In a module with ``main``
+    the entry of a kernel is named ``k.entry``, so that it does not clash with C functions that
+    arithmetic lowers to, such as ``erf`` and ``memcpy``.
 
     Attributes:
-        guard: let the runtime call kernels between guard pages, to find what they access
-            out of bounds.
+        guard: call kernels between guard pages, to detect out-of-bounds accesses.
     """
 
     guard: bool = False
@@ -84,7 +83,7 @@ class LowerAbi(Pass):
 
 
 def _rename_kernels(module: IRModule) -> None:
-    """Give the kernels of a module with ``main`` names that no function of C has."""
+    """Renames the kernels of a module with ``main`` so that none clashes with a C function."""
     functions = module.func_ops()
     if any("relax.main" in f.attributes for f in functions):
         kernels = [f.name.value for f in functions if _is_kernel(f)]
@@ -96,7 +95,7 @@ def _is_kernel(function: func.FuncOp) -> bool:
 
 
 def _output_counts(module: IRModule) -> dict[str, int]:
-    """How many of its last buffers each kernel writes, as far as it is known."""
+    """The number of output buffers, which are the last ones, of each kernel, where known."""
     return {
         f.name.value: f.attributes["tir.num_outputs"].value
         for f in module.func_ops()
@@ -117,7 +116,7 @@ def _declare_parallel_for(module: IRModule) -> None:
 
 
 def _declare_kernel(function: func.FuncOp) -> None:
-    """A kernel that another object defines, by its calling convention."""
+    """Declares an external kernel by its calling convention."""
     name, p = function.name.value, pointer_type()
     function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
     with ir.InsertionPoint(function), function.location:
@@ -166,12 +165,12 @@ class _KernelLowering:
         if len(loops) != 1:
             raise PassError(
                 f"kernel `{self.name}`: expected one loop over tiles, got {len(loops)}. "
-                "Run `schedule-apply` first."
+                "Hint: run `schedule-apply` first."
             )
         return loops[0]
 
     def _empty_loop(self) -> ir.OpView:
-        """What a kernel on empty tensors does; upstream passes erase a loop that is empty."""
+        """The loop of a kernel on empty tensors, which upstream passes erase."""
         terminator = list(own_operations(self.function.entry_block))[-1]
         with ir.InsertionPoint(terminator), self.function.location:
             parallel_loop(0, lambda tile: None)
@@ -182,7 +181,7 @@ class _KernelLowering:
         return operations[: operations.index(loop)]
 
     def _make_entry(self, loop: ir.OpView) -> None:
-        """``k(buffers, sizes, context)``: how many tiles, how much scratch, and go."""
+        """Emits ``k(buffers, sizes, context)``, which submits tiles and scratch size."""
         p = pointer_type()
         entry = func.FuncOp(self.symbol, ir.FunctionType.get([p, p, p], []))
         entry.attributes["relax.entry"] = ir.UnitAttr.get()
@@ -216,7 +215,7 @@ class _KernelLowering:
             func.ReturnOp([])
 
     def _make_body(self, loop: ir.OpView) -> None:
-        """``k.body``: the loops, from tile ``begin`` to ``end``."""
+        """Emits ``k.body``: the loops, from tile ``begin`` to ``end``."""
         pointers = [ir.MemRefType.get([1], t.element_type) for t in self.memrefs]
         scratch_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
         index_type = ir.IndexType.get()
@@ -251,7 +250,7 @@ class _KernelLowering:
             block.append(operation)
         tiles = constant_of(loop.operands[1])
         if tiles is not None:
-            loop.attributes[TILES] = ir.IntegerAttr.get(_i64(), tiles)
+            loop.attributes[TILE_COUNT] = ir.IntegerAttr.get(_i64(), tiles)
         begin, end = arguments[-2:]
         loop.operands[0] = begin
         loop.operands[1] = end
@@ -262,10 +261,10 @@ class _KernelLowering:
             _place_scratch(loop, arguments[-3])
 
     def _shared_buffers(self) -> set[int]:
-        """The buffers that may lie in the same memory: the result, and what it overwrites."""
-        if marks.IN_PLACE not in self.function.attributes:
+        """The buffers that may alias: the result and the arguments that it overwrites."""
+        if attribute_names.IN_PLACE not in self.function.attributes:
             return set()
-        overwritten = self.function.attributes[marks.IN_PLACE]
+        overwritten = self.function.attributes[attribute_names.IN_PLACE]
         return {*overwritten, len(self.memrefs) - 1}
 
     def _make_tile(self) -> None:
@@ -335,27 +334,27 @@ def _view(
 
 def _scratch_layout(
     loop: ir.OpView, mapping: dict[ir.Value, ir.Value]
-) -> tuple[list[tuple[ir.OpView, Extent]], Extent]:
-    """Where each buffer of a tile lies in its thread's scratch, and the bytes of all."""
-    places: list[tuple[ir.OpView, Extent]] = []
-    total: Extent = 0
+) -> tuple[list[tuple[ir.OpView, IndexLike]], IndexLike]:
+    """The offset of each buffer of a tile in its thread's scratch, and the total bytes."""
+    offsets: list[tuple[ir.OpView, IndexLike]] = []
+    total: IndexLike = 0
     for operation in own_operations(loop.regions[0].blocks[0]):
         if operation.operation.name != "memref.alloc":
             continue
         type_ = operation.results[0].type
         dynamic = iter(list(operation.operands))
-        size: Extent = (type_.element_type.width + 7) // 8
+        size: IndexLike = (type_.element_type.width + 7) // 8
         for extent in type_.shape:
             given = extent if extent >= 0 else next(dynamic)
             size = multiply(size, mapping.get(given, given) if extent < 0 else given)
-        places.append((operation, total))
+        offsets.append((operation, total))
         rounded = multiply(div(add(size, _ALIGNMENT - 1), _ALIGNMENT), _ALIGNMENT)
         total = add(total, rounded)
-    return places, total
+    return offsets, total
 
 
 def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
-    """Turn the allocations of a tile into views of the scratch argument."""
+    """Replaces the allocations of a tile by views of the scratch argument."""
     for operation, offset in _scratch_layout(loop, {})[0]:
         type_ = operation.results[0].type
         view = op("memref.view", type_, scratch, index(offset), *operation.operands)
@@ -366,7 +365,7 @@ def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
 def _lower_main(
     function: func.FuncOp, top: ir.Block, guard: GuardedCalls | None
 ) -> None:
-    """``i32 main(buffers, sizes, arena, context)``."""
+    """Lowers main to ``i32 main(buffers, sizes, arena, context)``."""
     p, i32 = pointer_type(), ir.IntegerType.get_signless(32)
     old = function.entry_block
     name = function.name.value
@@ -398,7 +397,7 @@ def _lower_main(
 def _main_arguments(
     function: func.FuncOp, buffers: ir.Value, sizes: ir.Value, arena: ir.Value
 ) -> list[ir.Value]:
-    """The arguments of main, read from the arrays that the runtime passes."""
+    """The arguments of main, loaded from the arrays that the runtime passes."""
     attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
     names = [a["tir.symbol"].value for a in attrs if "tir.symbol" in a]
     named = {
@@ -429,7 +428,7 @@ def _arena(pointer: ir.Value) -> ir.Value:
 
 
 class _CallArrays:
-    """Calls kernels with arrays of buffers and sizes, which all calls share."""
+    """Kernel calls through arrays of buffers and sizes, which all calls share."""
 
     def __init__(
         self, block: ir.Block, context: ir.Value, guard: GuardedCalls | None

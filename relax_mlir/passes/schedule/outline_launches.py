@@ -1,4 +1,4 @@
-"""``schedule-outline-launches``: what a launch does becomes a function of a GPU module."""
+"""``schedule-outline-launches``: outlines GPU launches into kernel functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func, gpu, nvvm
 
+from relax_mlir.analysis.prim_func_verifier import argument_shape, argument_symbols
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import Index, emit_dim, marks
+from relax_mlir.dialects.tir import Index, attribute_names, emit_dim
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.name_supply import UniqueNameSupply
-from relax_mlir.programs import argument_shape, argument_symbols
-from relax_mlir.rewriting import Pass, clone, erase, walk
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.rewrite.patterns import Pass, clone, erase, walk
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     index,
     multiply,
@@ -25,36 +26,34 @@ from relax_mlir.schedules.emit import (
     reinterpret,
     row_major_strides,
 )
-from relax_mlir.schedules.flat import sizes_of
-from relax_mlir.traversal import own_operations
+from relax_mlir.schedules.flat_buffers import buffer_extents
 
 __all__ = ["OutlineLaunches"]
 
 _SHARED = "#gpu.address_space<workgroup>"
-_ALIGNMENT = 1024  # bytes, of shared memory: what copies of tiles ask for
+_ALIGNMENT = 1024  # bytes, of shared memory, for TMA tiles
 _WAIT, _PREFETCH = "nvvm.griddepcontrol", "memref.prefetch"
-_BUFFER_ALIGNMENT = 128  # bytes, of its parts that ask for nothing
+_BUFFER_ALIGNMENT = 128  # bytes, the default of its buffers
 
 
 @dataclass(frozen=True)
 class OutlineLaunches(Pass):
-    """Give every program with launches a module of kernels that take pointers and sizes.
+    """Outline every program's launches into a GPU module of kernels on pointers and sizes.
 
-    Launch ``n`` of a program ``k`` becomes the kernel ``k_n`` of the module ``k_gpu``; of
-    names that are no identifiers of PTX, other characters become ``_``. A kernel's
-    arguments are a pointer for each buffer that it reads or writes, and the sizes that it
-    needs; everything else that the launch found around it is computed again inside. What
-    stays in the program tells how many blocks there are, and what they get.
+    Launch ``n`` of a program ``k`` becomes the kernel ``k_n`` of the module ``k_gpu``;
+    characters that PTX identifiers do not allow become ``_``. The arguments of a kernel are a
+    pointer for each buffer that it accesses, and the sizes that it needs; other values from
+    outside the launch are rematerialized inside. Grid and arguments stay in the program.
 
-    Buffers of a block become parts of one dynamic shared memory. Descriptors of tensors,
-    which are made beside the launch, are passed by value.
+    Buffers of a block become views of one dynamic shared memory. Tensor (TMA) descriptors,
+    which are created outside of the launch, are passed by value.
 
     Args:
-        overlap: kernels may begin before the one in front of them has ended: each lets the
-            next one begin, and waits, before it touches memory: where the launch says so
-            (``nvvm.griddepcontrol wait``), or first of all. Without ``overlap`` nothing
-            waits, and nothing is prefetched meanwhile. GPUs from compute capability 9.0 on
-            can.
+        overlap: programmatic dependent launch: a kernel may begin before the previous one
+            has ended. Each triggers its dependents, and waits before it accesses memory: at
+            the launch's ``nvvm.griddepcontrol wait``, or else first of all. Without
+            ``overlap`` nothing waits, and nothing is prefetched meanwhile. Needs compute
+            capability 9.0.
     """
 
     overlap: bool = False
@@ -91,7 +90,7 @@ def _outline(
     *,
     is_overlapping: bool,
 ) -> None:
-    """Move launches of a function into a new GPU module called ``name``."""
+    """Outlines launches of a function into a new GPU module called ``name``."""
     with ir.InsertionPoint.at_block_begin(module.mlir.body), function.location:
         kernels = gpu.GPUModuleOp(name)
         body = kernels.bodyRegion.blocks.append()
@@ -111,17 +110,17 @@ def _outline(
 
 
 def _ptx_identifier(name: str) -> str:
-    """The beginning of an identifier of PTX that looks like a name.
+    """A name with the characters that PTX identifiers do not allow replaced.
 
-    LLVM renames only what is local to a module, and ends the process when it prints a
-    kernel whose name has characters such as ``<``.
+    LLVM renames only module-local symbols, and aborts when it prints a kernel whose name has
+    characters such as ``<``.
     """
     allowed = re.sub(r"[^0-9A-Za-z_$]", "_", name)
     return allowed if re.match(r"[A-Za-z_$]", allowed) else f"k_{allowed}"
 
 
 def _declare_shared_memory() -> None:
-    """Memory whose size the launch tells: external, so that it lies behind all other."""
+    """Declares dynamic shared memory: external, so that it follows all static allocations."""
     type_ = _shared_type(0)
     op(
         "memref.global",
@@ -138,10 +137,10 @@ def _shared_type(size_bytes: int) -> ir.MemRefType:
 
 
 def _shared_buffers(launch: ir.OpView) -> list[ir.OpView]:
-    """The buffers of a block.
+    """The shared-memory buffers of a launch.
 
     Raises:
-        PassError: one is not at the top of the launch, where its size would not count.
+        PassError: one is not at the top of the launch, so that its size would not count.
     """
     for operation in walk(launch):
         is_nested = operation.operation.parent != launch.operation
@@ -164,7 +163,7 @@ def _alignment(buffer: ir.OpView) -> int:
 
 
 class _Kernel:
-    """One launch, as a function of its own."""
+    """One launch, outlined as a kernel function."""
 
     def __init__(
         self,
@@ -178,13 +177,13 @@ class _Kernel:
         self._is_overlapping = is_overlapping
         self._symbols = argument_symbols(function)
         self._values: dict[ir.Value, ir.Value] = {}
-        self._shared = _shared_arguments(function)
+        self._aliasing = _aliasing_arguments(function)
         self._inside = {o.operation for o in walk(launch)}
         self._roots, self._sizes = self._needed()
         self._shared_bytes = 0
 
     def _needed(self) -> tuple[list[ir.Value], list[ir.Value]]:
-        """The buffers and the sizes that the launch is computed from."""
+        """The buffers and sizes that the launch depends on."""
         roots: dict[ir.Value, None] = {}
         seen: set[ir.Value] = set()
         todo = [v for o in walk(self._launch) for v in o.operation.operands]
@@ -209,7 +208,7 @@ class _Kernel:
         return ordered, [a for a in arguments if a in self._symbols]
 
     def write(self) -> None:
-        """The kernel, at the insertion point."""
+        """Emits the kernel at the insertion point."""
         types = [*map(_argument_type, self._roots), *(s.type for s in self._sizes)]
         threads = [_constant(v) for v in list(self._launch.operands)[3:6]]
         made = gpu.GPUFuncOp(
@@ -220,11 +219,15 @@ class _Kernel:
             arg_attrs=[self._attributes(r) for r in self._roots]
             + [{} for _ in self._sizes],
         )
-        if marks.AT_ONCE in self._launch.attributes:
-            made.attributes["nvvm.minctasm"] = self._launch.attributes[marks.AT_ONCE]
+        if attribute_names.AT_ONCE in self._launch.attributes:
+            made.attributes["nvvm.minctasm"] = self._launch.attributes[
+                attribute_names.AT_ONCE
+            ]
         by_value = [n for n, root in enumerate(self._roots) if _is_descriptor(root)]
         if by_value:
-            made.attributes[marks.BY_VALUE] = ir.DenseI64ArrayAttr.get(by_value)
+            made.attributes[attribute_names.BY_VALUE] = ir.DenseI64ArrayAttr.get(
+                by_value
+            )
         entry = made.add_entry_block()
         bases = list(entry.arguments)
         self._values.update(zip(self._sizes, bases[len(self._roots) :], strict=True))
@@ -245,7 +248,7 @@ class _Kernel:
             op("gpu.return", None)
 
     def _write(self, operation: ir.OpView) -> None:
-        """An operation of the launch, at the insertion point."""
+        """Emits an operation of the launch at the insertion point."""
         name = operation.operation.name
         if name == "memref.alloc":
             return
@@ -253,18 +256,18 @@ class _Kernel:
             return
         self._rematerialize(operation)
         if name == _PREFETCH:
-            self._ask_ahead(operation)
+            self._prefetch(operation)
         else:
             clone(operation, self._values)
 
-    def _ask_ahead(self, operation: ir.OpView) -> None:
-        """Let memory come to the cache that all threads share, while the kernel waits."""
+    def _prefetch(self, operation: ir.OpView) -> None:
+        """Emits a prefetch into the L2 cache while the kernel waits."""
         buffer, *where = (self._values.get(v, v) for v in operation.operands)
         type_ = ir.MemRefType(buffer.type)
         if type_.affine_map != ir.AffineMap.get_identity(type_.rank):
             return
-        strides = row_major_strides(sizes_of(buffer))
-        place: Extent = 0
+        strides = row_major_strides(buffer_extents(buffer))
+        place: IndexLike = 0
         for number, stride in zip(where, strides, strict=True):
             place = add(place, multiply(number, stride))
         begin = op(
@@ -277,11 +280,11 @@ class _Kernel:
         nvvm.prefetch(pointer, cache_level=nvvm.PrefetchCacheLevel.L2)
 
     def _attributes(self, root: ir.Value) -> dict[str, ir.Attribute]:
-        """What the kernel may take for granted of a buffer.
+        """The LLVM attributes of a buffer argument.
 
-        What is read only, and nowhere else, is taken for constant as long as the kernel
-        runs. It is not if the one before may still write it: nobody is told then that it is
-        nowhere else, which loads need not know as long as what is written is nowhere else.
+        A ``readonly`` ``noalias`` buffer is assumed constant while the kernel runs. That is wrong
+        if the previous kernel may still write it: then ``noalias`` is omitted, which loads do not
+        need as long as the written buffers have it.
         """
         if _is_descriptor(root):
             return {}
@@ -289,7 +292,7 @@ class _Kernel:
         is_read_only = not any(_writes(u) for u in users if u in self._inside)
         found: dict[str, ir.Attribute] = {}
         may_change = is_read_only and self._is_overlapping
-        if root not in self._shared and not may_change:
+        if root not in self._aliasing and not may_change:
             found["llvm.noalias"] = ir.UnitAttr.get()
         if is_read_only:
             found["llvm.readonly"] = ir.UnitAttr.get()
@@ -310,7 +313,7 @@ class _Kernel:
         return reinterpret(base, type_, sizes)
 
     def _write_ids(self, source: ir.Block) -> None:
-        """The numbers of block and thread, and how many there are."""
+        """Emits the indices of block and thread, and the dimensions of grid and block."""
         makers = ("block_id", "thread_id", "grid_dim", "block_dim")
         for place, argument in enumerate(source.arguments):
             if len(list(argument.uses)):
@@ -344,7 +347,7 @@ class _Kernel:
             self._values[result] = op("memref.view", result.type, memory, index(offset))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """A value from around the launch, inside of the kernel."""
+        """The value inside of the kernel of one defined outside of the launch."""
         if value not in self._values:
             clone(self._rematerialized(value.owner), self._values)
         return self._values[value]
@@ -355,7 +358,7 @@ class _Kernel:
         return operation.opview
 
     def _rematerialize(self, operation: ir.OpView) -> None:
-        """Compute what an operation reads from around the launch."""
+        """Rematerializes the values from outside of the launch that an operation reads."""
         everything = [operation, *walk(operation)]
         inside = {o.operation for o in everything}
         for inner in everything:
@@ -368,7 +371,7 @@ class _Kernel:
                 self._value(value)
 
     def write_launch(self, module: str) -> None:
-        """``gpu.launch_func`` in the place of the launch."""
+        """Emits ``gpu.launch_func`` in place of the launch."""
         grid, block = (list(self._launch.operands)[n : n + 3] for n in (0, 3))
         bases = [
             op("builtin.unrealized_conversion_cast", _argument_type(r), r)
@@ -388,15 +391,15 @@ class _Kernel:
             dynamic_shared_memory_size=shared,
         )
         if self._is_overlapping:
-            launch.attributes[marks.WAITS] = ir.UnitAttr.get()
+            launch.attributes[attribute_names.WAITS] = ir.UnitAttr.get()
 
 
-def _shared_arguments(function: func.FuncOp) -> set[ir.Value]:
-    """The buffers that may lie in the same memory: the result, and what it overwrites."""
-    if marks.IN_PLACE not in function.attributes:
+def _aliasing_arguments(function: func.FuncOp) -> set[ir.Value]:
+    """The buffers that may alias: the result and the arguments that it overwrites."""
+    if attribute_names.IN_PLACE not in function.attributes:
         return set()
     buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
-    numbers = ir.DenseI64ArrayAttr(function.attributes[marks.IN_PLACE])
+    numbers = ir.DenseI64ArrayAttr(function.attributes[attribute_names.IN_PLACE])
     return {*(function.arguments[n] for n in numbers), buffers[-1]}
 
 
@@ -406,14 +409,14 @@ def _extent(dim: Dim, named: dict[str, Index]) -> int | ir.Value:
 
 
 def _argument_type(root: ir.Value) -> ir.Type:
-    """What a kernel gets of a buffer, or of a descriptor."""
+    """The type of a kernel argument for a buffer or a descriptor."""
     if _is_descriptor(root):
         return ir.Type.parse("!llvm.ptr")
     return ir.MemRefType.get([1], root.type.element_type)
 
 
 def _is_descriptor(value: ir.Value) -> bool:
-    """Whether a value tells the copy engine about a tensor."""
+    """Whether a value is a TMA descriptor."""
     owner = value.owner
     return (
         not isinstance(owner, ir.Block) and owner.name == "nvgpu.tma.create.descriptor"
@@ -421,7 +424,7 @@ def _is_descriptor(value: ir.Value) -> bool:
 
 
 def _is_root(value: ir.Value) -> bool:
-    """Whether a value is an argument, memory of the program's own, or a descriptor."""
+    """Whether a value is a buffer argument, an allocation of the program, or a descriptor."""
     if _is_descriptor(value):
         return True
     if not isinstance(value.type, ir.MemRefType):
@@ -438,7 +441,7 @@ def _constant(value: ir.Value) -> int:
 
 
 def _uses(buffer: ir.Value) -> list[ir.OpOperand]:
-    """All uses of a buffer, and of views of it."""
+    """All uses of a buffer and of its views."""
     found = list(buffer.uses)
     for use in list(found):
         for result in use.owner.results:
@@ -456,6 +459,6 @@ _READS = frozenset(
 
 
 def _writes(operation: ir.Operation) -> bool:
-    """Whether an operation may write a buffer that it gets."""
+    """Whether an operation may write a buffer operand."""
     makes_view = any(isinstance(r.type, ir.MemRefType) for r in operation.results)
     return operation.name not in _READS and not makes_view

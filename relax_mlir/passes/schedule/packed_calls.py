@@ -1,18 +1,14 @@
-"""Calls of registered functions, from main: buffers travel as DLPack tensors."""
+"""Calls of registered functions from main, with buffers as DLPack tensors."""
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import CallPackedOp
-from relax_mlir.rewriting import erase, has_uses
-from relax_mlir.schedules.emit import (
-    constant,
-    if_else,
-    op,
-    row_major_strides,
-)
-from relax_mlir.schedules.flat import sizes_of
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import erase, has_uses
+from relax_mlir.schedules.builder import constant, if_else, op, row_major_strides
+from relax_mlir.schedules.flat_buffers import buffer_extents
 from relax_mlir.schedules.pointers import (
     address_of_element,
     alloca,
@@ -20,30 +16,29 @@ from relax_mlir.schedules.pointers import (
     store_element,
     to_i64,
 )
-from relax_mlir.traversal import own_operations
 
 __all__ = ["PackedCalls"]
 
 _CALL = "relax_rt2_call_packed"
-_WORDS = 6  # of 8 bytes in a DLTensor
-_CPU = 1  # DLPack's number of the device type
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # of element types
+_WORDS = 6  # 8-byte words of a DLTensor
+_CPU = 1  # kDLCPU
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode
 _BFLOAT = 4
 
 
 class PackedCalls:
     """Lowers ``tir.call_packed`` to calls of the runtime.
 
-    A call that fails ends all later ones, not the kernels between them: they compute
-    something that nobody sees.
+    After a failed call, later ones are skipped, but not the kernels between them, whose
+    results are discarded.
 
     Args:
-        block: that holds the calls. Space for arguments is made at the insertion point.
+        block: the block of the calls. Argument space is allocated at the insertion point.
     """
 
     def __init__(self, block: ir.Block) -> None:
         calls = [o for o in own_operations(block) if isinstance(o, CallPackedOp)]
-        arguments = [tensors.elements(c.args) for c in calls]
+        arguments = [tensors.tuple_elements(c.args) for c in calls]
         ranks = [sum(ir.MemRefType(v.type).rank for v in a) for a in arguments]
         i64 = ir.IntegerType.get_signless(64)
         self.is_used = bool(calls)
@@ -53,11 +48,11 @@ class PackedCalls:
         self.status = constant(0, ir.IntegerType.get_signless(32))
 
     def lower(self, call: CallPackedOp, top: ir.Block) -> None:
-        """Put the runtime's call in place of ``call``; ``top`` gets its name."""
+        """Replaces ``call`` by the runtime's call; its name becomes a global in ``top``."""
         with ir.InsertionPoint(call), call.location:
             used = 0
             names = [a.value for a in call.attributes["tir.dtypes"]]
-            buffers = tensors.elements(call.args)
+            buffers = tensors.tuple_elements(call.args)
             for place, (buffer, name) in enumerate(zip(buffers, names, strict=True)):
                 used = self._fill(place * _WORDS, buffer, name, used)
             name = _name_in(top, call.callee.value)
@@ -68,12 +63,12 @@ class PackedCalls:
             erase(pack.opview)
 
     def _fill(self, first: int, buffer: ir.Value, dtype: str, used: int) -> int:
-        """Write one tensor; its shape and strides come after ``used`` numbers."""
+        """Stores one DLTensor; its shape and strides follow ``used`` numbers."""
         type_ = ir.MemRefType(buffer.type)
         address = op(
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
         )
-        shape = sizes_of(buffer)
+        shape = buffer_extents(buffer)
         strides = row_major_strides(shape)
         for number, value in enumerate([*shape, *strides]):
             store_element(to_i64(value), self.sizes, used + number)
@@ -92,7 +87,7 @@ class PackedCalls:
     def _call(self, name: ir.Value, count: int) -> ir.Value:
         i32 = ir.IntegerType.get_signless(32)
         equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
-        is_well = op(
+        has_succeeded = op(
             "arith.cmpi",
             ir.IntegerType.get_signless(1),
             self.status,
@@ -102,7 +97,7 @@ class PackedCalls:
         arguments = [name, constant(count, i32), self.tensors]
         status = self.status
         return if_else(
-            is_well,
+            has_succeeded,
             i32,
             lambda: func.CallOp([i32], _CALL, arguments).results[0],
             lambda: status,
@@ -118,7 +113,7 @@ class PackedCalls:
 
 
 def _address(base: ir.Value, number: int) -> ir.Value:
-    """Where a 64-bit number of an array is, as a number."""
+    """The address of a 64-bit element of an array, as an integer."""
     i64 = ir.IntegerType.get_signless(64)
     return op("llvm.ptrtoint", i64, address_of_element(base, number, i64))
 
@@ -131,7 +126,7 @@ def _type_word(name: str) -> int:
 
 
 def _name_in(top: ir.Block, text: str) -> ir.Value:
-    """A pointer to ``text``, which becomes a constant of the module."""
+    """A pointer to ``text``, a global constant of the module."""
     names = {
         op.attributes["sym_name"].value: op
         for op in own_operations(top)

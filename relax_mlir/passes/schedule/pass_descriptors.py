@@ -1,31 +1,31 @@
-"""``schedule-pass-descriptors``: kernels get descriptors of tensors as they are, by value."""
+"""``schedule-pass-descriptors``: TMA descriptors as by-value kernel arguments."""
 
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.dialects.tir import marks
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, walk
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, walk
 
 __all__ = ["PassDescriptors"]
 
-_BYTES, _ALIGNMENT = 128, 128  # of a descriptor
+_BYTES, _ALIGNMENT = 128, 128  # of a CUtensorMap
 
 
 @dataclass(frozen=True)
 class PassDescriptors(Pass):
-    """Say in LLVM's terms which arguments of kernels are descriptors.
+    """Mark kernel arguments that are TMA descriptors as by-value grid constants.
 
-    The copy engine reads them where the driver has put them: no thread has a copy.
-    ``gpu.func`` has no such arguments, ``llvm.func`` has.
+    The TMA reads them from parameter memory, without a copy per thread. ``llvm.func`` has such
+    arguments, ``gpu.func`` does not.
     """
 
     def run(self, module: IRModule) -> None:
         for kernel in walk(module.mlir.operation):
             if (
                 kernel.operation.name == "llvm.func"
-                and marks.BY_VALUE in kernel.attributes
+                and attribute_names.BY_VALUE in kernel.attributes
             ):
                 _mark(kernel)
 
@@ -33,10 +33,10 @@ class PassDescriptors(Pass):
 def _mark(kernel: ir.OpView) -> None:
     attributes = kernel.operation.attributes
     arguments = list(ir.ArrayAttr(attributes["arg_attrs"]))
-    for number in ir.DenseI64ArrayAttr(attributes[marks.BY_VALUE]):
+    for number in ir.DenseI64ArrayAttr(attributes[attribute_names.BY_VALUE]):
         arguments[number] = _by_value()
     attributes["arg_attrs"] = ir.ArrayAttr.get(arguments)
-    del attributes[marks.BY_VALUE]
+    del attributes[attribute_names.BY_VALUE]
 
 
 def _by_value() -> ir.DictAttr:

@@ -1,26 +1,26 @@
-"""``schedule-report-masked``: masked accesses of kernels tell the runtime what they span."""
+"""``schedule-report-masked``: reports the span of masked accesses to the runtime, for tests."""
 
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, walk
-from relax_mlir.schedules.emit import op
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import Pass, walk
+from relax_mlir.schedules.builder import op
 
 __all__ = ["ReportMasked"]
 
 _REPORT = "relax_rt2_masked_access"
-# The operand that is the address, and the one that is the vector.
+# Operand numbers of the address and the vector.
 _ACCESSES = {"llvm.intr.masked.load": (0, None), "llvm.intr.masked.store": (1, 0)}
 
 
 @dataclass(frozen=True)
 class ReportMasked(Pass):
-    """Report the bytes that masked loads and stores would access without their masks.
+    """Report to the runtime the bytes that masked accesses would touch without their masks.
 
-    For tests between guard pages: lanes that are off cause no fault, but the access is slow
-    where the pages are not mapped, and a fault on machines without such masks.
+    For tests with guard pages: disabled lanes cause no fault, but make the access slow on
+    unmapped pages, and a fault on machines without such masks.
     """
 
     def run(self, module: IRModule) -> None:

@@ -1,4 +1,4 @@
-"""How schedule rules are asked, whatever machine they write for."""
+"""Selection and application of schedule rules, for all targets."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -7,27 +7,27 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import PassError, near_misses
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import erase, has_uses
-from relax_mlir.schedules.choice import Choice, choose, chosen_by_text
-from relax_mlir.schedules.nest import Kernel, read_kernel
-from relax_mlir.schedules.rule import AnyRule, Refusal
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import erase, has_uses
+from relax_mlir.schedules.kernel_view import Kernel, read_kernel
+from relax_mlir.schedules.rule import NotApplicable, ScheduleRule
+from relax_mlir.schedules.rule_selection import SelectedRule, choose, choose_by_text
 
 __all__ = [
     "CONFIGURATION",
     "check_rule_name",
-    "choose_rule",
     "erase_statements",
+    "select_rule",
     "unscheduled",
     "write_kernel",
 ]
 
-CONFIGURATION = "tir.config"  # of a kernel: how to write it, as text
+CONFIGURATION = "tir.config"  # attribute: a kernel's schedule configuration, as text
 
 
-def check_rule_name(only: str, rules: Sequence[type[AnyRule[Any]]]) -> None:
-    """Refuse the name of a rule that there is not.
+def check_rule_name(only: str, rules: Sequence[type[ScheduleRule[Any]]]) -> None:
+    """Checks that a rule exists.
 
     Args:
         only: the one rule to use; empty for all.
@@ -44,32 +44,34 @@ def check_rule_name(only: str, rules: Sequence[type[AnyRule[Any]]]) -> None:
 
 
 def unscheduled(module: IRModule) -> Iterator[func.FuncOp]:
-    """The tensor programs that no rule has written yet."""
+    """The tensor programs that no rule has lowered yet."""
     for function in module.func_ops():
         is_program = "tir.prim_func" in function.attributes and not function.is_external
         if is_program and "tir.rule" not in function.attributes:
             yield function
 
 
-def choose_rule(kernel: Kernel, rules: Sequence[AnyRule[Any]], only: str) -> Choice:
-    """The rule that writes a kernel, at the insertion point, and how.
+def select_rule(
+    kernel: Kernel, rules: Sequence[ScheduleRule[Any]], only: str
+) -> SelectedRule:
+    """The first matching rule and its configuration for a kernel.
 
     Args:
         rules: most specific first; only: the name of the one to use; empty for any.
 
     Raises:
-        PassError: the rule that is asked for does not take the kernel, or has no such
+        PassError: the requested rule does not match the kernel, or has no such
             configuration.
     """
     attributes = kernel.function.attributes
-    asked = [rule for rule in rules if only in ("", type(rule).__name__)]
+    candidates = [rule for rule in rules if only in ("", type(rule).__name__)]
     where = f"kernel `{kernel.function.name.value}`"
     try:
         if only or CONFIGURATION not in attributes:
-            return choose(kernel, asked)
+            return choose(kernel, candidates)
         text = ir.StringAttr(attributes[CONFIGURATION]).value
-        return chosen_by_text(text, kernel, asked)
-    except Refusal as refusal:
+        return choose_by_text(text, kernel, candidates)
+    except NotApplicable as refusal:
         raise PassError(
             f"{where}: `{only}` does not take it: {refusal.reason}"
         ) from None
@@ -78,9 +80,9 @@ def choose_rule(kernel: Kernel, rules: Sequence[AnyRule[Any]], only: str) -> Cho
 
 
 def write_kernel(
-    function: func.FuncOp, choose: Callable[[Kernel], Choice]
-) -> tuple[Kernel, Choice]:
-    """Let the rule that is chosen write a program, beside its statements."""
+    function: func.FuncOp, choose: Callable[[Kernel], SelectedRule]
+) -> tuple[Kernel, SelectedRule]:
+    """Writes a program's loops by the chosen rule, next to its linalg statements."""
     terminator = list(own_operations(function.entry_block))[-1]
     with ir.InsertionPoint(terminator), function.location:
         kernel = read_kernel(function)
@@ -91,7 +93,7 @@ def write_kernel(
 
 
 def erase_statements(kernel: Kernel) -> None:
-    """Drop the linalg form, last first, and what only it used."""
+    """Erases the linalg statements and the values that only they used, last first."""
     removable = {"linalg.generic", "memref.subview", "memref.alloc", "memref.alloca"}
     for op in reversed(list(own_operations(kernel.block))):
         if op.operation.name not in removable:

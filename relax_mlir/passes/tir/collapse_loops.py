@@ -1,4 +1,4 @@
-"""``tir-collapse-loops``: loops around blocks become the grids of the blocks."""
+"""``tir-collapse-loops``: perfect loop nests around blocks as blocks with grids."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.analysis.prim_func_verifier import argument_symbols
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.effects import is_scalar_arithmetic
-from relax_mlir.passes.tir.intrinsics import expand_intrinsics, is_expandable
-from relax_mlir.passes.tir.nests import (
+from relax_mlir.passes.tir.expand_intrinsics import expand_intrinsics, is_expandable
+from relax_mlir.passes.tir.loop_nests import (
     create_grid,
     erase_unused,
     move_body,
     rematerialize,
-    size_of,
+    size_expression,
 )
-from relax_mlir.programs import argument_symbols
-from relax_mlir.rewriting import Pass, replace, walk
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass, replace, walk
 
 __all__ = ["CollapseLoops"]
 
 
 @dataclass(frozen=True)
 class CollapseLoops(Pass):
-    """Let blocks stand for their grids, in programs that nobody scheduled.
+    """Replace loop nests of unscheduled programs by blocks over whole iteration domains.
 
-    A program is collapsed if all of it is buffers and plain loop nests: serial loops from
-    0, one block in the innermost, an axis per loop. Such programs fuse, and get schedules
-    of their own; the others keep the loops that they have.
+    A program is collapsed if it consists of buffers and plain loop nests: serial loops from 0,
+    perfectly nested, with one block inside and one axis per loop. Such programs can be fused
+    and scheduled; others keep their loops.
     """
 
     def run(self, module: IRModule) -> None:
@@ -69,12 +69,12 @@ def _is_grid(op: ir.OpView) -> bool:
 
 @dataclass(frozen=True)
 class _Nest:
-    """Loops with one block in them.
+    """A perfect loop nest around one block.
 
     Attributes:
         loops: outermost first.
         block: the block.
-        axes: the loop of each axis, by number; None for an axis of one point.
+        axes: the loop index of each axis; None for an axis of extent 1.
     """
 
     loops: tuple[ir.OpView, ...]
@@ -82,7 +82,7 @@ class _Nest:
     axes: tuple[int | None, ...]
 
     def collapse(self) -> None:
-        """Put the block that stands for its grid in place of the loops."""
+        """Replaces the loops by a block over the whole iteration domain."""
         outermost = self.loops[0]
         with ir.InsertionPoint(outermost), outermost.location:
             extents = [self._extent(a) for a in range(len(self.axes))]
@@ -107,16 +107,18 @@ class _Nest:
 def _name(loop: ir.OpView) -> str:
     attributes = loop.operation.attributes
     return (
-        ir.StringAttr(attributes[marks.NAME]).value if marks.NAME in attributes else "i"
+        ir.StringAttr(attributes[attribute_names.NAME]).value
+        if attribute_names.NAME in attributes
+        else "i"
     )
 
 
 def _nest(outermost: ir.OpView, symbols: Mapping[ir.Value, str]) -> _Nest | None:
-    """The loops that start here and the block in them, if they are plain."""
+    """The perfect loop nest that starts here, or None."""
     loops: list[ir.OpView] = []
     op: ir.OpView | None = outermost
     while op is not None and op.operation.name == "scf.for":
-        if not _is_simple(op) or size_of(op.operands[1], symbols) is None:
+        if not _is_simple(op) or size_expression(op.operands[1], symbols) is None:
             return None
         loops.append(op)
         op = _only_statement(op.operation.regions[0].blocks[0])
@@ -128,15 +130,17 @@ def _nest(outermost: ir.OpView, symbols: Mapping[ir.Value, str]) -> _Nest | None
 
 def _is_simple(loop: ir.OpView) -> bool:
     attributes = loop.operation.attributes
-    kind = marks.KIND not in attributes or (
-        ir.StringAttr(attributes[marks.KIND]).value == "serial"
+    kind = attribute_names.KIND not in attributes or (
+        ir.StringAttr(attributes[attribute_names.KIND]).value == "serial"
     )
-    plain = marks.ANNOTATIONS not in attributes and not len(loop.operation.results)
+    plain = attribute_names.ANNOTATIONS not in attributes and not len(
+        loop.operation.results
+    )
     return kind and plain and constant_of(loop.operands[0]) == 0
 
 
 def _only_statement(block: ir.Block) -> ir.OpView | None:
-    """What stands in the body of a loop beside arithmetic, if it is one operation."""
+    """The single statement of a loop body besides scalar arithmetic, or None."""
     *operations, _ = own_operations(block)
     found = [op for op in operations if not is_scalar_arithmetic(op)]
     return found[0] if len(found) == 1 else None
@@ -145,8 +149,11 @@ def _only_statement(block: ir.Block) -> ir.OpView | None:
 def _axes(
     block: BlockOp, loops: list[ir.OpView], symbols: Mapping[ir.Value, str]
 ) -> tuple[int | None, ...] | None:
-    """The loop of each axis; None if they do not correspond one to one."""
-    if set(block.kinds.value) - {"S", "R"} or marks.AXIS_STARTS in block.attributes:
+    """The loop of each axis; None if loops and axes do not correspond one to one."""
+    if (
+        set(block.kinds.value) - {"S", "R"}
+        or attribute_names.AXIS_STARTS in block.attributes
+    ):
         return None
     variables = {
         loop.operation.regions[0].blocks[0].arguments[0]: number
@@ -154,28 +161,30 @@ def _axes(
     }
     found: list[int | None] = []
     for binding, extent in zip(block.bindings, block.axis_extents(), strict=True):
-        size = extent if isinstance(extent, int) else size_of(extent, symbols)
+        size = extent if isinstance(extent, int) else size_expression(extent, symbols)
         number = variables.get(binding)
         if number is None:
             if constant_of(binding) != 0 or size != 1:
                 return None
-        elif number in found or _steps(loops[number], symbols) != size:
+        elif number in found or _trip_count(loops[number], symbols) != size:
             return None
         found.append(number)
     missing = set(range(len(loops))) - set(found)
     return (
-        None if any(_steps(loops[n], symbols) != 1 for n in missing) else tuple(found)
+        None
+        if any(_trip_count(loops[n], symbols) != 1 for n in missing)
+        else tuple(found)
     )
 
 
-def _steps(loop: ir.OpView, symbols: Mapping[ir.Value, str]) -> Dim | None:
-    return size_of(loop.operands[1], symbols)
+def _trip_count(loop: ir.OpView, symbols: Mapping[ir.Value, str]) -> Dim | None:
+    return size_expression(loop.operands[1], symbols)
 
 
 def _is_plain(block: BlockOp) -> bool:
-    """Whether the regions of a block are arithmetic, loads and stores alone.
+    """Whether a block contains only arithmetic, loads and stores, without loop-carried reads.
 
-    Nor does a point read what another one writes.
+    No point of its domain may read what another one writes.
     """
     regions = block.operation.regions
     return all(
@@ -184,7 +193,7 @@ def _is_plain(block: BlockOp) -> bool:
 
 
 def _reads_other_points(block: BlockOp) -> bool:
-    """Whether a block may read elements that it writes at other points of its grid."""
+    """Whether a block may read elements that it writes at other points of its domain."""
     body = block.body.blocks[0]
     stores = [op for op in walk(body) if op.operation.name == "memref.store"]
     written = {op.operands[1] for op in stores}

@@ -1,4 +1,4 @@
-"""``tir-expand-loops``: blocks that stand for grids get their loops."""
+"""``tir-expand-loops``: explicit loops around blocks over whole iteration domains."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.tir import BlockOp, marks
-from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.nests import create_loop, move_body
-from relax_mlir.rewriting import Pass
-from relax_mlir.traversal import own_operations, walk
+from relax_mlir.dialects.tir import BlockOp, attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations, walk
+from relax_mlir.passes.tir.loop_nests import create_loop, move_body
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["ExpandLoops", "expand_block", "expand_loops"]
 
 
 @dataclass(frozen=True)
 class ExpandLoops(Pass):
-    """Write a loop per axis around every block that stands for its grid.
+    """Replace blocks over whole iteration domains by loop nests around blocks of one point.
 
-    On programs that nobody scheduled it undoes ``tir-collapse-loops``.
+    The inverse of ``tir-collapse-loops`` on unscheduled programs.
     """
 
     def run(self, module: IRModule) -> None:
@@ -31,29 +31,29 @@ class ExpandLoops(Pass):
 
 
 def expand_loops(function: func.FuncOp) -> None:
-    """Write the loops of all blocks of a program that stand for their grids."""
+    """Expands all blocks of a program that have no loops of their own."""
     for op in list(walk(function)):
         if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
             expand_block(op)
 
 
 def expand_block(op: BlockOp) -> BlockOp:
-    """Put loops with a block of one point in them in place of ``op``."""
+    """Replaces ``op`` by a loop per axis around a block of one point."""
     attributes = op.operation.attributes
     extents = op.axis_extents()
-    names = _texts(attributes, marks.LOOP_NAMES) or [
+    names = _texts(attributes, attribute_names.LOOP_NAMES) or [
         f"i{n}" for n in range(len(extents))
     ]
-    types = _texts(attributes, marks.AXIS_DTYPES) or ["int32"] * len(extents)
+    types = _texts(attributes, attribute_names.AXIS_DTYPES) or ["int32"] * len(extents)
     point = ir.InsertionPoint(op)
-    steps: list[ir.Value] = []
+    variables: list[ir.Value] = []
     for extent, name, dtype in zip(extents, names, types, strict=True):
         with point, op.location:
             _, body = create_loop(extent, name, None if dtype == "int32" else dtype)
-        steps.append(body.arguments[0])
+        variables.append(body.arguments[0])
         point = ir.InsertionPoint(list(own_operations(body))[-1])
     with point, op.location:
-        made = _bound(op, steps)
+        made = _bound(op, variables)
     move_body(op, made)
     op.operation.erase()
     return made.opview  # pyright: ignore[reportReturnType]
@@ -65,17 +65,19 @@ def _texts(attributes: Any, name: str) -> list[str]:
     return [ir.StringAttr(a).value for a in ir.ArrayAttr(attributes[name])]
 
 
-def _bound(op: BlockOp, steps: list[ir.Value]) -> ir.Operation:
-    """The same block at one point, without what stands in it."""
+def _bound(op: BlockOp, variables: list[ir.Value]) -> ir.Operation:
+    """The same block bound to loop variables, with empty regions."""
     dynamic = list(op.extents)
     attributes = {
-        name: op.attributes[name] for name in op.attributes if name != marks.LOOP_NAMES
+        name: op.attributes[name]
+        for name in op.attributes
+        if name != attribute_names.LOOP_NAMES
     }
-    segments = [len(dynamic), len(steps)]
+    segments = [len(dynamic), len(variables)]
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(segments)
     return ir.Operation.create(
         BlockOp.OPERATION_NAME,
-        operands=[*dynamic, *steps],
+        operands=[*dynamic, *variables],
         attributes=attributes,
         regions=2,
     )

@@ -1,4 +1,4 @@
-"""Calls of C functions from tensor programs."""
+"""Lowering of calls of C functions from tensor programs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import AddressOp, CallOp
 from relax_mlir.errors import PassError
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import erase, has_uses, walk
+from relax_mlir.ir.module import IRModule
+from relax_mlir.rewrite.patterns import erase, has_uses, walk
 
 __all__ = ["lower_extern_calls"]
 
@@ -17,13 +17,13 @@ _EXTERN = frozenset({"call_extern", "call_pure_extern"})
 
 
 def lower_extern_calls(module: IRModule, function: func.FuncOp) -> None:
-    """Write ``call_extern`` as calls of functions that the module declares.
+    """Lowers ``call_extern`` to calls of functions that the module declares.
 
-    A pointer is passed as a number of 64 bits, and so is an index: both arrive in the
-    same register as what C expects.
+    Pointers and indices are passed as 64-bit integers, which C ABIs pass in the same registers
+    as pointers.
 
     Raises:
-        PassError: a callee is called with different types, or gets what C has not.
+        PassError: a callee is called with different types, or an argument has no C type.
     """
     calls = [op for op in walk(function) if isinstance(op, CallOp)]
     for op in calls:
@@ -44,7 +44,7 @@ def _lower(module: IRModule, op: CallOp) -> None:
     if not isinstance(name, ir.StringAttr):
         raise PassError(f"{op.location}: `T.call_extern`: expected a name, got {name}")
     with ir.InsertionPoint(op), op.location:
-        operands = [_argument(v) for v in tensors.elements(op.args)]
+        operands = [_argument(v) for v in tensors.tuple_elements(op.args)]
         types = [_c_type(r.type) for r in op.operation.results]
         signature = ir.FunctionType.get([v.type for v in operands], types)
         _declare(module, name.value, signature, op.location)
@@ -96,8 +96,8 @@ def _is_access(op: ir.OpView) -> bool:
 
 
 def _access(op: CallOp) -> ir.Value:
-    """The address of ``buffer.access_ptr(...)``: of its first element, and an offset."""
-    pointer, offset, *_ = tensors.elements(op.args)
+    """The address of ``buffer.access_ptr(...)``: that of the buffer plus an offset."""
+    pointer, offset, *_ = tensors.tuple_elements(op.args)
     owner = pointer.owner
     if isinstance(owner, ir.Block) or not isinstance(owner.opview, AddressOp):
         raise PassError(f"{op.location}: `access_ptr`: expected a buffer's")
@@ -135,8 +135,8 @@ def _item_bytes(type_: ir.Type) -> int:
     return (element.width + 7) // 8
 
 
-def _add(start: ir.Value, count: ir.Value, factor: int) -> ir.Value:
-    scaled = _emit("arith.muli", count.type, count, _constant(factor))
+def _add(start: ir.Value, count: ir.Value, scale: int) -> ir.Value:
+    scaled = _emit("arith.muli", count.type, count, _constant(scale))
     return _emit("arith.addi", start.type, start, scaled)
 
 
@@ -163,7 +163,7 @@ def _emit(
 
 
 def _erase(op: ir.OpView) -> None:
-    """Take away an operation, and the tuple of what it gets."""
+    """Erases an operation and the tuple pack of its arguments."""
     packs = [v.owner for v in op.operands if isinstance(v.type, ir.TupleType)]
     erase(op)
     for pack in packs:

@@ -1,4 +1,4 @@
-"""``tir-fuse``: the calls of a primitive function become one tensor program."""
+"""``tir-fuse``: merges the tensor programs of a primitive function into one."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +8,15 @@ from typing import TypeAlias
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.call_graph import CallGraph
+from relax_mlir.analysis.call_graph import CallGraph
+from relax_mlir.analysis.prim_func_verifier import argument_shape, argument_symbols
+from relax_mlir.analysis.symbol_substitution import (
+    SymbolSubstitution,
+    dims_of,
+    substitute_attributes,
+    substitute_dims,
+    substitute_symbols,
+)
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation, TupleGetItemOp
@@ -20,44 +28,36 @@ from relax_mlir.dialects.tir import (
     Builder,
     DeclBufferOp,
     Index,
-    marks,
+    attribute_names,
 )
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import PACK, copy_script_attributes, graph_attrs
-from relax_mlir.module import IRModule
-from relax_mlir.objects import names
-from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.function import store_attrs
-from relax_mlir.objects.memrefs import replace_buffer, retype_views
-from relax_mlir.passes.tir.map_inlining import distribute_maps, inline_maps
-from relax_mlir.passes.tir.nests import is_scheduled
-from relax_mlir.programs import argument_shape, argument_symbols
-from relax_mlir.renaming import (
-    Renaming,
-    by_symbol,
-    dims_of,
-    substitute_attributes,
-    whole,
-)
-from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
-from relax_mlir.traversal import own_operations
+from relax_mlir.objects.mlir_attributes import from_attribute
+from relax_mlir.objects.write.memref import replace_buffer, retype_views
+from relax_mlir.passes.tir.inline_elementwise import inline_consumers, inline_producers
+from relax_mlir.passes.tir.loop_nests import is_scheduled
+from relax_mlir.rewrite.functions import PACK, copy_script_attributes, graph_attrs
+from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace, walk
 
-__all__ = ["Fuse", "drop_unused", "fuse_primitives", "merge_in_order"]
+__all__ = ["Fuse", "concatenate_programs", "erase_unused_programs", "fuse_primitives"]
 
 
 @dataclass(frozen=True)
 class Fuse(Pass):
-    """Merge the tensor programs that a primitive function calls into one.
+    """Merge the tensor programs that a primitive function calls into one, inlining producers.
 
-    A map whose result one place reads is written into that place, with its axes replaced
-    by the indices there, unless it is costly and would be computed more than once. A map
-    of what is written in parts or in another order, as by a concatenation, is written into
-    the blocks that do so. Equal programs become one; programs that nobody calls are dropped.
+    An elementwise producer with one point of use is inlined there, unless it is expensive and
+    would be recomputed. An elementwise consumer of a buffer that several blocks write, as in a
+    concatenation, is inlined into these. Equal programs are merged; programs without callers
+    are removed.
 
     Args:
-        inline: whether maps are written into other blocks; else the blocks of all
-            programs follow each other, in what looks as a script does.
-        before: what is done to the module first.
+        inline: whether to inline elementwise blocks; otherwise the blocks of all programs
+            follow each other, as in a script.
+        before: a callback that runs first.
     """
 
     known_as = "FuseTIR"
@@ -74,15 +74,15 @@ class Fuse(Pass):
     def _merge(
         self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
     ) -> tuple[func.FuncOp, list[Dim]]:
-        """One program for ``primitive``, and the values of its symbols."""
+        """The fused program of ``primitive``, and the values of its symbols."""
         merger = _Merger(primitive, programs)
         fused = merger.merge()
         if self.inline:
             if not is_scheduled(fused):
-                inline_maps(fused)
-                distribute_maps(fused)
+                inline_producers(fused)
+                inline_consumers(fused)
         else:
-            _give_own_names(fused)
+            _make_block_names_unique(fused)
             merger.name_buffers(fused)
             attrs = {**graph_attrs(primitive), "tir.noalias": True}
             attrs.pop("Primitive", None)
@@ -93,13 +93,13 @@ class Fuse(Pass):
 
 _OLD = ".old"
 
-# Makes one program of a primitive function, and of the programs by name that it calls; it
-# gives the values of the program's symbols, too.
+# Fuses a primitive function, given the programs by name: returns the fused program and the
+# values of its symbols.
 _Merge = Callable[[func.FuncOp, dict[str, func.FuncOp]], tuple[func.FuncOp, list[Dim]]]
 
 
 def fuse_primitives(module: IRModule, merge: _Merge) -> None:
-    """Replace primitive functions by programs; equal ones become one."""
+    """Replaces primitive functions by fused programs; equal programs are merged."""
     programs = {f.name.value: f for f in module.func_ops()}
     callers: dict[str, list[ir.OpView]] = {}
     for op in walk(module.mlir.operation):
@@ -116,13 +116,13 @@ def fuse_primitives(module: IRModule, merge: _Merge) -> None:
                 for call in calls:
                     _call_program(call, function, callee, sizes, is_parameter)
             erase(function)
-    drop_unused(module)
+    erase_unused_programs(module)
 
 
-def merge_in_order(
+def concatenate_programs(
     primitive: func.FuncOp, programs: dict[str, func.FuncOp]
 ) -> tuple[func.FuncOp, list[Dim]]:
-    """One program with the blocks of all that a primitive function calls, as they are.
+    """Concatenates the blocks of all programs that a primitive function calls.
 
     Args:
         programs: by name.
@@ -134,15 +134,15 @@ def merge_in_order(
     return merger.merge(), merger.sizes
 
 
-# What tells programs their sizes, beside tensors.
+# Size arguments of primitive functions.
 _SIZES = (graph.ShapeExprOp, graph.PrimValueOp)
 
-# What a value of a primitive function is: a buffer, or the elements of a tuple.
+# The buffers of a value: one, or a nested list for a tuple.
 _Buffers: TypeAlias = "Buffer | list[_Buffers]"
 
 
 class _Merger:
-    """Writes one program in place of the calls of a primitive function.
+    """Concatenates the programs that a primitive function calls.
 
     Args:
         primitive: the function.
@@ -165,43 +165,47 @@ class _Merger:
         self._gone: set[ir.Value] = set()
 
     def name_buffers(self, fused: func.FuncOp) -> None:
-        """Call buffers what the function and the programs call them."""
+        """Names buffers as the primitive function and the programs do."""
         for value, name in self._made.items():
             if name is not None and value not in self._gone:
-                value.owner.attributes[marks.NAME] = ir.StringAttr.get(name)
-        called = dict(zip(self.inputs, self._input_names(), strict=True))
+                value.owner.attributes[attribute_names.NAME] = ir.StringAttr.get(name)
+        names = dict(zip(self.inputs, self._input_names(), strict=True))
         inputs = [
             f"{name}_{i}" if isinstance(v.type, ir.TupleType) else name
-            for v, name in called.items()
-            for i in range(len(_parts(v.type)))
+            for v, name in names.items()
+            for i in range(len(_tensor_types(v.type)))
         ]
         sizes = [str(d) if str(d).isidentifier() else None for d in self.sizes]
         wanted = [*inputs, *self._outputs, *sizes]
-        names.set_arg_names(fused, [n or f"arg{i}" for i, n in enumerate(wanted)])
+        function_attributes.set_arg_names(
+            fused, [n or f"arg{i}" for i, n in enumerate(wanted)]
+        )
 
     def _input_names(self) -> list[str | None]:
-        known = names.arg_names(self.primitive)
+        known = function_attributes.arg_names(self.primitive)
         return [known[ir.BlockArgument(value).arg_number] for value in self.inputs]
 
-    def _renaming(self) -> Renaming:
-        """Names for whole dimensions if no program looks into them, else symbols."""
-        outer = [t for v in (*self.inputs, *self.results) for t in _parts(v.type)]
+    def _renaming(self) -> SymbolSubstitution:
+        """A symbol per distinct dimension, or per symbol if a program computes with dimensions."""
+        outer = [
+            t for v in (*self.inputs, *self.results) for t in _tensor_types(v.type)
+        ]
         dims = dims_of(outer)
-        renaming = whole(dims)
+        renaming = substitute_dims(dims)
         calls = [o for o in self.operations if isinstance(o, CallTirOp)]
         needed = [d for c in calls for d in tensors.python_value(c.attributes["sizes"])]
-        inner = dims_of([t for c in calls for t in _parts(c.results[0].type)])
+        inner = dims_of([t for c in calls for t in _tensor_types(c.results[0].type)])
         known = all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner])
         callees = [self.programs[c.attributes["callee"].value] for c in calls]
         if known and not any(map(_computes_sizes, callees)):
             return renaming
-        return by_symbol([*dims, *needed, *inner])
+        return substitute_symbols([*dims, *needed, *inner])
 
     def merge(self) -> func.FuncOp:
-        """The program."""
-        types = [t for v in self.inputs for t in _parts(v.type)]
-        written = [t for v in self.results for t in _parts(v.type)]
-        owners = [v for v in self.inputs for _ in _parts(v.type)]
+        """Builds the fused program."""
+        types = [t for v in self.inputs for t in _tensor_types(v.type)]
+        written = [t for v in self.results for t in _tensor_types(v.type)]
+        owners = [v for v in self.inputs for _ in _tensor_types(v.type)]
         with ir.InsertionPoint(self.primitive), self.primitive.location:
             self.builder = Builder(
                 self.primitive.name.value + ".fused",
@@ -223,13 +227,13 @@ class _Merger:
         return fused
 
     def _of(self, value: ir.Value) -> _Buffers:
-        """What a value is; a tuple that is packed here has no buffers of its own."""
+        """The buffers of a value; a tuple packed here has those of its elements."""
         if value not in self._buffers:
-            return [self._of(part) for part in tensors.elements(value)]
+            return [self._of(part) for part in tensors.tuple_elements(value)]
         return self._buffers[value]
 
     def _flat(self, value: ir.Value) -> list[Buffer]:
-        """The buffers that a value is."""
+        """The buffers of a value, flattened."""
         return _flattened(self._of(value))
 
     def _add(self, op: ir.OpView) -> None:
@@ -242,18 +246,20 @@ class _Merger:
         elif isinstance(op, RelaxOperation) and not isinstance(op, _SIZES):
             raise PassError(
                 f"{op.location}: `{self.primitive.name.value}` cannot become one program: "
-                f"expected calls of programs alone, got `{op.operation.name}`; "
-                "LegalizeOps comes first"
+                f"expected only calls of tensor programs, got `{op.operation.name}`. "
+                "Hint: run LegalizeOps first."
             )
 
     def _inline_call(self, call: CallTirOp) -> _Buffers:
-        """Copy the callee's operations; its destinations become buffers of the program."""
+        """Copies the callee's operations; its destinations become buffers of the fused program."""
         callee = self.programs[call.attributes["callee"].value]
-        types = [self.renaming.type(t) for t in _parts(call.results[0].type)]
-        given = [b for v in tensors.elements(call.operands[0]) for b in self._flat(v)]
+        types = [self.renaming.type(t) for t in _tensor_types(call.results[0].type)]
+        given = [
+            b for v in tensors.tuple_elements(call.operands[0]) for b in self._flat(v)
+        ]
         places = [-1] * len(types)
-        if names.IN_PLACE in call.attributes:
-            places = list(from_attribute(call.attributes[names.IN_PLACE]))
+        if function_attributes.IN_PLACE in call.attributes:
+            places = list(from_attribute(call.attributes[function_attributes.IN_PLACE]))
         out = [
             self._overwritten(given, place)
             if place >= 0
@@ -268,7 +274,9 @@ class _Merger:
             sizes = [Index.value_of(self.builder.dim(d)) for d in dims]
         pairs = zip(out, places, strict=True)
         targets = [b.value for b, place in pairs if place < 0]
-        called = names.arg_names(callee)[len(sources) : len(sources) + len(targets)]
+        called = function_attributes.arg_names(callee)[
+            len(sources) : len(sources) + len(targets)
+        ]
         for target, name in zip(targets, called, strict=True):
             self._made[target] = None if name is None else f"{name}_intermediate"
         arguments = list(callee.arguments)
@@ -277,16 +285,16 @@ class _Merger:
             *operations, _ = own_operations(callee.entry_block)
             copies = [clone(op, mapping) for op in operations]
         symbols = argument_symbols(callee).values()
-        _rename_shapes(copies, dict(zip(symbols, dims, strict=True)))
+        _substitute_shapes(copies, dict(zip(symbols, dims, strict=True)))
         for buffer in (*sources, *targets):
             retype_views(buffer)
         return _nested(call.results[0].type, iter(out))
 
     def _overwritten(self, given: list[Buffer], place: int) -> Buffer:
-        """The argument that a call writes over; of a parameter, it becomes a copy.
+        """The argument that a call overwrites; a parameter is copied first.
 
-        The caller's tensor stays as it is, so that the call of the merged program is one
-        of ``call_tir``.
+        The caller's tensor stays unchanged, so that the fused program can be called by
+        ``call_tir``.
         """
         source = given[place]
         if any(source is parameter for parameter in self.builder.inputs):
@@ -297,12 +305,14 @@ class _Merger:
         return given[place]
 
 
-def _rename_shapes(copies: Sequence[ir.Operation], sizes: Mapping[str, Dim]) -> None:
-    """State the shapes of a program that was copied in the sizes of its new surroundings.
+def _substitute_shapes(
+    copies: Sequence[ir.Operation], sizes: Mapping[str, Dim]
+) -> None:
+    """Substitutes the caller's sizes in the shapes of a copied program.
 
     Args:
         copies: its operations.
-        sizes: the values of its symbols there.
+        sizes: the values of its symbols.
     """
     inside = [op for copy in copies for op in (copy.opview, *walk(copy))]
     for op in inside:
@@ -313,7 +323,7 @@ def _rename_shapes(copies: Sequence[ir.Operation], sizes: Mapping[str, Dim]) -> 
 
 
 def _make_static(op: AllocBufferOp | DeclBufferOp) -> None:
-    """Give a buffer the type that its shape has, some of whose sizes became numbers."""
+    """Refines a buffer's type after some of its dimensions became static."""
     type_ = ir.MemRefType(op.buffer.type)
     shape = tensors.python_value(op.attributes["shape"])
     given = iter(list(op.sizes))
@@ -341,7 +351,7 @@ def _make_static(op: AllocBufferOp | DeclBufferOp) -> None:
 
 
 def _nested(type_: ir.Type, buffers: Iterator[Buffer]) -> _Buffers:
-    """The next buffers as a value of a type: one, or a list for a tuple."""
+    """Takes the next buffers for a value of a type: one, or a list for a tuple."""
     if not isinstance(type_, ir.TupleType):
         return next(buffers)
     parts = [type_.get_type(i) for i in range(type_.num_types)]
@@ -355,7 +365,7 @@ def _flattened(buffers: _Buffers) -> list[Buffer]:
 
 
 def _computes_sizes(program: func.FuncOp) -> bool:
-    """Whether a size of a buffer is computed from others, as of what windows slide over."""
+    """Whether a buffer dimension is an expression, such as the output size of a window."""
     places = [n for n, a in enumerate(program.arguments) if _is_buffer(a)]
     dims = [dim for place in places for dim in argument_shape(program, place)]
     return any(not isinstance(d, int) and not str(d).isidentifier() for d in dims)
@@ -366,21 +376,21 @@ def _is_buffer(value: ir.Value) -> bool:
 
 
 def _tensor_inputs(values: Sequence[ir.Value]) -> list[ir.Value]:
-    """Parameters that are tensors, or tuples of them; sizes are none."""
+    """The parameters that are tensors or tuples of tensors, rather than sizes."""
     return [
         v for v in values if isinstance(v.type, (ir.RankedTensorType, ir.TupleType))
     ]
 
 
-def _parts(type_: ir.Type) -> list[ir.Type]:
-    """The tensor types that a type is made of."""
+def _tensor_types(type_: ir.Type) -> list[ir.Type]:
+    """The tensor types of a type, tuples flattened."""
     if not isinstance(type_, ir.TupleType):
         return [type_]
-    return [t for i in range(type_.num_types) for t in _parts(type_.get_type(i))]
+    return [t for i in range(type_.num_types) for t in _tensor_types(type_.get_type(i))]
 
 
-def _give_own_names(function: func.FuncOp) -> None:
-    """Give every block of a program a name that no other has."""
+def _make_block_names_unique(function: func.FuncOp) -> None:
+    """Makes the names of a program's blocks unique."""
     taken: set[str] = set()
     for op in walk(function):
         if isinstance(op, BlockOp):
@@ -394,34 +404,36 @@ def _give_own_names(function: func.FuncOp) -> None:
 
 
 def _symbol_attrs(program: func.FuncOp) -> dict[int, ir.DictAttr]:
-    """The attributes of the arguments that are symbols, by their numbers."""
+    """The attributes of the arguments that are symbols, by argument number."""
     if "arg_attrs" not in program.attributes:
         return {}
     attrs = map(ir.DictAttr, ir.ArrayAttr(program.attributes["arg_attrs"]))
-    return {number: a for number, a in enumerate(attrs) if marks.SYMBOL in a}
+    return {number: a for number, a in enumerate(attrs) if attribute_names.SYMBOL in a}
 
 
 def _are_parameters(program: func.FuncOp) -> list[bool]:
-    """Per symbol of a program, whether calls list it behind the tensors."""
-    return [marks.PARAM in attrs for attrs in _symbol_attrs(program).values()]
+    """Per symbol of a program, whether calls pass it explicitly after the tensors."""
+    return [attribute_names.PARAM in attrs for attrs in _symbol_attrs(program).values()]
 
 
 def _mark_parameters(program: func.FuncOp) -> None:
-    """Let calls list the symbols that are no size of any buffer."""
+    """Marks symbols that no buffer dimension determines as explicit arguments."""
     buffers = [n for n, a in enumerate(program.arguments) if _is_buffer(a)]
-    told = {str(dim) for number in buffers for dim in argument_shape(program, number)}
+    bound = {str(dim) for number in buffers for dim in argument_shape(program, number)}
     attrs = list(ir.ArrayAttr(program.attributes["arg_attrs"]))
     for number, known in _symbol_attrs(program).items():
-        if ir.StringAttr(known[marks.SYMBOL]).value not in told:
+        if ir.StringAttr(known[attribute_names.SYMBOL]).value not in bound:
             entries = {a.name: a.attr for a in known}
-            attrs[number] = ir.DictAttr.get({**entries, marks.PARAM: ir.UnitAttr.get()})
+            attrs[number] = ir.DictAttr.get(
+                {**entries, attribute_names.PARAM: ir.UnitAttr.get()}
+            )
     program.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
 
 
 def _first_equal(
     fused: func.FuncOp, primitive: func.FuncOp, merged: dict[str, str]
 ) -> str:
-    """Give the program its primitive's name; the name of the first program equal to it."""
+    """Names the program after its primitive; returns the name of the first equal program."""
     name = primitive.name.value
     primitive.attributes["sym_name"] = ir.StringAttr.get(name + _OLD)
     fused.attributes["sym_name"] = ir.StringAttr.get("fused")
@@ -437,20 +449,24 @@ def _call_program(
     sizes: Sequence[Dim],
     is_parameter: Sequence[bool],
 ) -> None:
-    """Call the program where the primitive function was called.
+    """Replaces the call of a primitive function by a call of the program.
 
     Args:
         call: of the primitive function.
         primitive: the function.
-        callee: the program.
+        callee: name of the program.
         sizes: the values of its symbols inside the function.
-        is_parameter: per symbol, whether calls list it behind the tensors.
+        is_parameter: per symbol, whether calls pass it explicitly after the tensors.
     """
-    given = tensors.elements(call.operands[0])
+    given = tensors.tuple_elements(call.operands[0])
     values = _symbol_values(list(primitive.arguments), given)
     with ir.InsertionPoint(call), call.location:
         new = CallTirOp(
-            [part for value in _tensor_inputs(given) for part in _taken_apart(value)],
+            [
+                part
+                for value in _tensor_inputs(given)
+                for part in _tensor_elements(value)
+            ],
             callee=callee,
             sizes=tensors.shape_attr([shapes.substitute(d, values) for d in sizes]),
             results=[call.results[0].type],
@@ -463,7 +479,7 @@ def _call_program(
         if is_listed
     ]
     if listed:
-        new.attributes[names.TIR_VARS] = tensors.shape_attr(listed)
+        new.attributes[function_attributes.TIR_VARS] = tensors.shape_attr(listed)
     copy_script_attributes(call, new)
     packed = call.operands[0].owner
     replace(call, new.result)
@@ -474,9 +490,9 @@ def _call_program(
 def _symbol_values(
     params: Sequence[ir.Value], given: Sequence[ir.Value]
 ) -> dict[str, Dim]:
-    """What the symbols of a function are for a caller."""
-    theirs = dims_of([t for v in _tensor_inputs(params) for t in _parts(v.type)])
-    ours = dims_of([t for v in _tensor_inputs(given) for t in _parts(v.type)])
+    """The values of a function's symbols at a call."""
+    theirs = dims_of([t for v in _tensor_inputs(params) for t in _tensor_types(v.type)])
+    ours = dims_of([t for v in _tensor_inputs(given) for t in _tensor_types(v.type)])
     for param, value in zip(params, given, strict=True):
         if param not in _tensor_inputs([param]):
             theirs += _sizes_in(param.type)
@@ -485,12 +501,12 @@ def _symbol_values(
 
 
 def _sizes_in(type_: ir.Type) -> list[Dim]:
-    """The sizes that a value of type ``!relax.sizes`` holds."""
+    """The sizes in a type ``!relax.sizes``."""
     return [shapes.parse(text) for text in re.findall(r'"([^"]*)"', str(type_))]
 
 
-def _taken_apart(value: ir.Value) -> list[ir.Value]:
-    """The tensors in a value."""
+def _tensor_elements(value: ir.Value) -> list[ir.Value]:
+    """The tensors of a value, tuples flattened."""
     if not isinstance(value.type, ir.TupleType):
         return [value]
     owner = value.owner
@@ -499,13 +515,13 @@ def _taken_apart(value: ir.Value) -> list[ir.Value]:
     else:
         count = value.type.num_types
         parts = [TupleGetItemOp(value, index=i).result for i in range(count)]
-    return [tensor for part in parts for tensor in _taken_apart(part)]
+    return [tensor for part in parts for tensor in _tensor_elements(part)]
 
 
-def drop_unused(module: IRModule) -> None:
-    """Erase tensor programs that nothing calls."""
+def erase_unused_programs(module: IRModule) -> None:
+    """Erases tensor programs without callers."""
     functions = module.func_ops()
-    roots = [f.name.value for f in functions if not names.is_prim_func(f)]
+    roots = [f.name.value for f in functions if not function_attributes.is_prim_func(f)]
     if not roots:
         return
     reached = CallGraph(module).reachable(roots)

@@ -1,4 +1,4 @@
-"""``tir-fuse-attention``: two products, and what lies between them, become one program."""
+"""``tir-fuse-attention``: fuses attention (matmul, softmax, matmul) into one program."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from typing import TypeGuard
 
 from mlir import ir
 
+from relax_mlir.analysis.contraction import match_contraction
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
-from relax_mlir.graphs import function_of_calls, outline_calls, users_of
-from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.fuse import fuse_primitives, merge_in_order
-from relax_mlir.passes.tir.program_copies import ProgramCopies
-from relax_mlir.passes.tir.sums import sum_of_products
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
+from relax_mlir.passes.tir.fuse import concatenate_programs, fuse_primitives
+from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.passes.tir.to_linalg import ToLinalg
-from relax_mlir.passes.unit_pass import UnitPass
-from relax_mlir.rewriting import erase
+from relax_mlir.rewrite.functions import build_primitive, outline_calls, users_of
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.schedules.cpu.attention import Attention as CpuAttention
 from relax_mlir.schedules.gpu.attention import Attention as GpuAttention
 from relax_mlir.schedules.gpu.rule import Gpu
-from relax_mlir.schedules.nest import read_kernel
-from relax_mlir.schedules.rule import Refusal
-from relax_mlir.traversal import own_operations
+from relax_mlir.schedules.kernel_view import read_kernel
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["FuseAttention"]
 
 
 @dataclass(frozen=True)
-class FuseAttention(UnitPass):
-    """Merge the products of an attention, and what lies between them, into one program.
+class FuseAttention(CpuFeaturesPass):
+    """Merge the two matmuls of an attention, and everything between them, into one program.
 
-    The blocks follow each other as they are, for the rule ``Attention``, which takes a
-    few rows of scores through all of them. What it would not take stays apart, and so
-    does what others read, too. Where it would not pay nothing changes either: on a CPU for
-    products with constants, which are packed ahead, for heads so large that products take
-    all the time, and where the machine sums products of bf16 faster than the rule does.
+    The blocks are concatenated for the rule ``Attention``, which runs all of them on tiles of
+    a few rows of scores. Chains that the rule does not accept, or whose intermediate values
+    have other users, stay as they are, as do those where fusion does not pay: on a CPU,
+    matmuls with constants, which are prepacked, heads so large that the matmuls dominate, and
+    machines whose bf16 matmuls are faster than the rule.
 
     Args:
-        sm: compute capability of the GPU whose rule is asked; 0 for a CPU.
-        tf32: whether that may round factors in f32 to 11 bits.
+        sm: compute capability of the target GPU; 0 for a CPU.
+        tf32: whether the GPU may round f32 operands to TF32 (11-bit significands).
     """
 
     sm: int = 0
@@ -57,15 +57,15 @@ class FuseAttention(UnitPass):
             name = chains.copies.fresh_name("_".join(["fused", *names])[:80])
             outline_calls(module, chain, name)
         if found:
-            chains.copies.drop_unread()
-            fuse_primitives(module, merge_in_order)
+            chains.copies.erase_dead()
+            fuse_primitives(module, concatenate_programs)
 
 
 class _Chains:
-    """Finds calls that may become one, in order.
+    """Finds chains of calls from one matmul to another.
 
     Args:
-        module: where they stand; rule: what takes them.
+        module: the module; rule: the schedule rule that must accept the fused program.
 
     Attributes:
         copies: the programs of the module.
@@ -73,56 +73,56 @@ class _Chains:
 
     def __init__(self, module: IRModule, rule: CpuAttention | GpuAttention) -> None:
         self._module, self._rule = module, rule
-        self.copies = ProgramCopies(module)
-        self._products: dict[str, bool] = {}
+        self.copies = PrimFuncCopies(module)
+        self._matmuls: dict[str, bool] = {}
         self._answers: dict[tuple[str, frozenset[int]], bool] = {}
         self._used: set[CallTirOp] = set()
 
     def to(self, last: CallTirOp) -> list[CallTirOp] | None:
-        """The calls from the first product to ``last``, if that is the second.
+        """The calls from the first matmul to ``last``, if that is the second; else None.
 
-        None of them is in a chain that was found before.
+        None of them belongs to a chain found earlier.
         """
-        if not self._is_product(last):
+        if not self._is_matmul(last):
             return None
-        found = next(filter(self._is_taken, self._leading_to(last)), None)
+        found = next(filter(self._is_profitable, self._leading_to(last)), None)
         self._used.update(found or ())
         return found
 
     def _leading_to(self, last: CallTirOp) -> Iterator[list[CallTirOp]]:
-        """Chains from a product to ``last``, each link read by the next alone."""
+        """Chains from a matmul to ``last``, each of whose links has a single user."""
         unfinished = [[last]]
         while unfinished:
             chain = unfinished.pop()
-            for value in tensors.elements(chain[0].args):
+            for value in tensors.tuple_elements(chain[0].args):
                 source = value.owner
                 if not self._is_link(source) or list(users_of(value)) != chain[:1]:
                     continue
                 longer = [source, *chain]
-                if self._is_product(source):
+                if self._is_matmul(source):
                     yield longer
                 else:
                     unfinished.append(longer)
 
     def _is_link(self, source: object) -> TypeGuard[CallTirOp]:
-        """Whether a value's owner may be in a chain: it calls a program that is known."""
+        """Whether a value's owner may be in a chain: a call of a known program."""
         if not isinstance(source, CallTirOp) or source in self._used:
             return False
-        return self.copies.called(source) is not None
+        return self.copies.callee(source) is not None
 
-    def _is_product(self, call: CallTirOp) -> bool:
+    def _is_matmul(self, call: CallTirOp) -> bool:
         name = call.attributes["callee"].value
-        if name not in self._products:
-            program = self.copies.called(call)
-            is_one = program is not None and sum_of_products(program) is not None
-            self._products[name] = is_one
-        return self._products[name]
+        if name not in self._matmuls:
+            program = self.copies.callee(call)
+            is_one = program is not None and match_contraction(program) is not None
+            self._matmuls[name] = is_one
+        return self._matmuls[name]
 
-    def _is_taken(self, chain: Sequence[CallTirOp]) -> bool:
-        """Whether the rule takes the program that calls would become, and it pays."""
+    def _is_profitable(self, chain: Sequence[CallTirOp]) -> bool:
+        """Whether the rule accepts the fused program and profits."""
         trial = self._module.alone()
         with ir.InsertionPoint(trial.mlir.body):
-            primitive, inputs = function_of_calls(chain, "attention")
+            primitive, inputs = build_primitive(chain, "attention")
             constants = frozenset(
                 number
                 for number, value in enumerate(inputs)
@@ -130,7 +130,7 @@ class _Chains:
             )
             key = str(primitive), constants
             if key not in self._answers:
-                merge_in_order(primitive, self.copies.programs)
+                concatenate_programs(primitive, self.copies.programs)
                 erase(primitive)
                 self._answers[key] = _pays(trial, self._rule, constants)
         return self._answers[key]
@@ -139,10 +139,10 @@ class _Chains:
 def _pays(
     trial: IRModule, rule: CpuAttention | GpuAttention, constants: AbstractSet[int]
 ) -> bool:
-    """Whether a rule takes the one program of a module, and gains by it.
+    """Whether a rule accepts the single program of a module and profits.
 
     Args:
-        constants: the numbers of its arguments that are constants.
+        constants: the indices of its constant arguments.
     """
     ToLinalg().run(trial)
     (program,) = trial.func_ops()
@@ -150,6 +150,6 @@ def _pays(
     with ir.InsertionPoint(terminator):
         try:
             plan = rule.plan(read_kernel(program))
-        except Refusal:
+        except NotApplicable:
             return False
     return rule.pays(plan, {program.arguments[number] for number in constants})

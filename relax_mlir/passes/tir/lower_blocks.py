@@ -1,4 +1,4 @@
-"""``tir-lower-blocks``: blocks inside loops become the statements in them."""
+"""``tir-lower-blocks``: lowering of scheduled blocks to plain loops and statements."""
 
 from __future__ import annotations
 
@@ -9,53 +9,51 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func, gpu
 
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.analysis.prim_func_verifier import depends_on_loops
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AttrOp,
     BlockOp,
     DeclBufferOp,
+    attribute_names,
     constant,
-    marks,
 )
 from relax_mlir.errors import PassError
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations, values_read
+from relax_mlir.passes.tir.expand_intrinsics import expand_intrinsics
 from relax_mlir.passes.tir.expand_loops import expand_block
 from relax_mlir.passes.tir.extern_calls import lower_extern_calls
-from relax_mlir.passes.tir.intrinsics import expand_intrinsics
-from relax_mlir.passes.tir.nests import (
+from relax_mlir.passes.tir.loop_nests import (
     create_loop,
-    greatest_value,
+    index_upper_bound,
     is_scheduled,
     rematerialize,
 )
-from relax_mlir.passes.tir.vectors import lower_vectors
-from relax_mlir.programs import depends_on_loops
-from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
-from relax_mlir.traversal import own_operations, values_read
+from relax_mlir.passes.tir.lower_vectors import lower_vectors
+from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace, walk
 
 __all__ = ["LowerBlocks"]
 
-_STARTED = "tir.started"  # of blocks whose start values stand before them
+_STARTED = "tir.started"  # marks blocks whose initialization precedes them
 
 
 @dataclass(frozen=True)
 class LowerBlocks(Pass):
-    """Write what a schedule left as plain loops.
+    """Lower scheduled tensor programs to plain loops.
 
-    A block becomes its body, after its start value where all its reduce axes are at their
-    first point; a block of a whole grid whose reduce axes may have none gets a nest of its
-    own for that. Buffers of blocks become buffers of the program, in the one memory that
-    there is. Names of scalars and assertions go: a kernel has no way to report what does
-    not hold. Loops bound to threads run one step after the other. A second shape for the
-    memory of a buffer is a view of it; vectors become MLIR's, and calls of C functions
-    calls of functions that the module declares.
+    A block becomes its body, preceded by its initialization under the condition that all
+    reduction axes are at their first point; a block over a whole domain whose reduction may be
+    empty gets a separate initialization nest. Buffers are hoisted to the program, in one
+    memory space. Lets and assertions are removed: a kernel cannot report errors. Loops bound to
+    threads become serial. Aliasing buffer declarations become views; vectors become MLIR
+    vectors, and calls of C functions calls of functions that the module declares.
 
     Args:
-        threads: whether programs with loops bound to threads keep what a GPU runs: those
-            loops, buffers that a thread has for itself or shares with those of its block,
-            barriers, and blocks whose sums threads share.
+        threads: whether programs with thread-bound loops keep GPU constructs: these loops,
+            thread-local and shared buffers, barriers, and cross-thread reduction blocks.
     """
 
     threads: bool = False
@@ -69,15 +67,15 @@ class LowerBlocks(Pass):
 
 
 def _is_bound(op: ir.OpView | ir.Operation) -> bool:
-    """Whether it is a loop whose steps threads run."""
-    return op.operation.name == "scf.for" and marks.THREAD in op.attributes
+    """Whether it is a loop bound to threads."""
+    return op.operation.name == "scf.for" and attribute_names.THREAD in op.attributes
 
 
 class _Lowering:
     """Lowers one program.
 
     Args:
-        keeps_threads: whether it is for a machine that has them.
+        keeps_threads: whether the target has threads.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class _Lowering:
         self._entry = function.entry_block
 
     def run(self) -> None:
-        """Lower all of it."""
+        """Lowers the whole program."""
         for op in list(walk(self._function)):
             if isinstance(op, AttrOp):
                 _inline_attr(op)
@@ -98,19 +96,19 @@ class _Lowering:
         self._plain_arguments()
         for op in list(walk(self._function)):
             if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
-                if op.has_init and _may_add_nothing(op):
-                    _start_before(op)
+                if op.has_init and _may_reduce_nothing(op):
+                    _emit_init_nest(op)
                 expand_block(op)
         for op in list(walk(self._function)):
             if isinstance(op, AllocBufferOp):
                 self._hoist(op)
         lower_extern_calls(self._module, self._function)
-        # Innermost first: then nothing that is moved holds a block.
+        # Innermost first, so that no moved operation contains a block.
         for op in reversed(list(walk(self._function))):
             self._lower(op)
 
     def _plain_arguments(self) -> None:
-        """Buffers of other memories than the usual one become plain ones."""
+        """Moves buffer arguments to the default memory space."""
         for argument in self._entry.arguments:
             if isinstance(argument.type, ir.MemRefType):
                 _set_type(argument, _in_plain_memory(ir.MemRefType(argument.type)))
@@ -119,7 +117,7 @@ class _Lowering:
         self._function.attributes["function_type"] = ir.TypeAttr.get(signature)
 
     def _hoist(self, op: AllocBufferOp) -> None:
-        """Let a buffer live as long as the program."""
+        """Moves an allocation to the program's entry."""
         op = self._widened(op)
         first = next(iter(own_operations(self._entry)))
         with ir.InsertionPoint(first), op.location:
@@ -136,34 +134,37 @@ class _Lowering:
                 operands=sizes,
                 attributes={name: op.attributes[name] for name in op.attributes},
             )
-            if marks.CONTENTS in op.attributes:
-                _fill(made.results[0], ir.ArrayAttr(op.attributes[marks.CONTENTS]))
+            if attribute_names.CONTENTS in op.attributes:
+                _fill(
+                    made.results[0],
+                    ir.ArrayAttr(op.attributes[attribute_names.CONTENTS]),
+                )
         replace(op, made.results[0])
-        _spread_type(made.results[0])
+        _propagate_memory_space(made.results[0])
 
     def _widened(self, op: AllocBufferOp) -> AllocBufferOp:
-        """The buffer in the greatest size that it has in any step of loops around it.
+        """The buffer with an upper bound of its size over all iterations of its loops.
 
         Raises:
-            PassError: nothing is known to bound a size.
+            PassError: no constant bounds a size.
         """
         if not any(map(depends_on_loops, op.operation.operands)):
             return op
         type_ = ir.MemRefType(op.buffer.type)
-        said = list(tensors.python_value(op.attributes["shape"]))
+        sizes = list(tensors.python_value(op.attributes["shape"]))
         given = iter(list(op.operation.operands))
         shape: list[int] = []
         operands: list[ir.Value] = []
         for number, extent in enumerate(type_.shape):
             value = next(given) if extent < 0 else None
             if value is not None and depends_on_loops(value):
-                size = greatest_value(value)
+                size = index_upper_bound(value)
                 if size is None:
                     raise PassError(
                         f"`{self._function.name.value}`: {op.location}: size {number} of a "
-                        "buffer depends on loops: expected that numbers bound those"
+                        "buffer depends on loops: expected loops of constant bounds"
                     )
-                extent = said[number] = max(size, 0)
+                extent = sizes[number] = max(size, 0)
             elif value is not None:
                 operands.append(value)
             shape.append(extent)
@@ -174,26 +175,27 @@ class _Lowering:
                 AllocBufferOp.OPERATION_NAME,
                 results=[wide],
                 operands=operands,
-                attributes={**attributes, "shape": tensors.shape_attr(said)},
+                attributes={**attributes, "shape": tensors.shape_attr(sizes)},
             )
         replace(op, made.results[0])
         return made.opview  # pyright: ignore[reportReturnType]
 
     def _space_of(self, op: AllocBufferOp) -> str | None:
-        """The memory of a GPU that a buffer lies in; None if all of it sees the buffer."""
+        """The GPU address space of a buffer; None for global memory."""
         memory = ir.MemRefType(op.buffer.type).memory_space
         scope = "global" if memory is None else ir.StringAttr(memory).value
         if scope not in _SPACES:
             raise PassError(
-                f"`{self._function.name.value}`: {op.location}: memory `{scope}` is not "
-                f"known: expected one of {', '.join(f'`{name}`' for name in _SPACES)}"
+                f"`{self._function.name.value}`: {op.location}: unknown memory scope "
+                f"`{scope}`: expected one of "
+                f"{', '.join(f'`{name}`' for name in _SPACES)}"
             )
         return _SPACES[scope]
 
     def _lower(self, op: ir.OpView) -> None:
         name = op.operation.name
         if isinstance(op, BlockOp):
-            if not (self._keeps_threads and _is_shared_sum(op)):
+            if not (self._keeps_threads and _is_cross_thread_reduction(op)):
                 _inline(op)
         elif name == "tir.let":
             replace(op, op.operands[0])
@@ -224,8 +226,8 @@ class _Lowering:
         if "global" in scopes:
             raise PassError(
                 f"`{self._function.name.value}`: {call.location}: all threads of a launch "
-                'cannot wait for each other: expected `T.tvm_storage_sync("shared")`, or '
-                "what comes later in loops bound to threads of their own"
+                'cannot synchronize: expected `T.tvm_storage_sync("shared")`, or the rest '
+                "of the program in thread-bound loops of its own"
             )
         with ir.InsertionPoint(call), call.location:
             gpu.BarrierOp()
@@ -236,7 +238,7 @@ _WITHOUT_EFFECT = frozenset(
 )
 
 
-# Which memory of a GPU a scope is.
+# Memory scope to GPU address space.
 _SPACES = {
     "global": None,
     "local": "private",
@@ -258,24 +260,24 @@ def _alloc_in(space: str, type_: ir.MemRefType, sizes: list[ir.Value]) -> ir.Val
     ).results[0]
 
 
-def _is_shared_sum(op: BlockOp) -> bool:
-    """Whether the threads of a block of threads share the reduce axes of a block.
+def _is_cross_thread_reduction(op: BlockOp) -> bool:
+    """Whether a block is a cross-thread reduction within one thread block.
 
     Raises:
-        PassError: several blocks of threads do.
+        PassError: the reduction spans several thread blocks.
     """
     bindings = zip(op.kinds.value, op.bindings, strict=False)
     axes = {a for kind, v in bindings if kind == "R" for a in _threads_of(v)}
     if any(axis.startswith("blockIdx") for axis in axes):
         raise PassError(
             f"block `{op.name.value}`: {op.location}: a reduce axis depends on a loop "
-            "bound to `blockIdx`: expected threads of one block to share a sum"
+            "bound to `blockIdx`: expected a reduction within one thread block"
         )
     return any(axis.startswith("threadIdx") for axis in axes)
 
 
 def _threads_of(value: ir.Value) -> set[str]:
-    """The axes of threads along which a value differs."""
+    """The thread axes that a value depends on."""
     owner = value.owner
     if not isinstance(owner, ir.Block):
         return {axis for v in values_read(owner) for axis in _threads_of(v)}
@@ -284,11 +286,11 @@ def _threads_of(value: ir.Value) -> set[str]:
         return _threads_of(holder.bindings[ir.BlockArgument(value).arg_number])
     if not _is_bound(holder):
         return set()
-    return {ir.StringAttr(holder.attributes[marks.THREAD]).value}
+    return {ir.StringAttr(holder.attributes[attribute_names.THREAD]).value}
 
 
 def _inline_attr(op: AttrOp) -> None:
-    """What is said of statements changes nothing about what they compute."""
+    """Replaces an attribute statement by its body; attributes do not change semantics."""
     *operations, _ = own_operations(op.body.blocks[0])
     for inner in operations:
         inner.operation.move_before(op.operation)
@@ -296,7 +298,7 @@ def _inline_attr(op: AttrOp) -> None:
 
 
 def _erase_call(op: ir.OpView) -> None:
-    """Take away an operation, and the tuple of what it gets."""
+    """Erases an operation and the tuple pack of its arguments."""
     pack = op.operands[0].owner
     erase(op)
     if not isinstance(pack, ir.Block):
@@ -304,7 +306,7 @@ def _erase_call(op: ir.OpView) -> None:
 
 
 def _lower_declarations(function: func.FuncOp) -> None:
-    """Buffers in the memory of others become views of those."""
+    """Replaces buffer declarations on another buffer's memory by views."""
     for op in list(walk(function)):
         if not isinstance(op, DeclBufferOp):
             continue
@@ -313,22 +315,22 @@ def _lower_declarations(function: func.FuncOp) -> None:
         source = pointer.operands[0] if is_address else None
         if source is None or not _fits(source, op.buffer) or len(op.sizes):
             raise PassError(
-                f"`{function.name.value}`: {op.location}: a buffer in foreign memory has no "
-                "lowering for a CPU: expected the memory of another buffer of that type"
+                f"`{function.name.value}`: {op.location}: a buffer over a foreign pointer has "
+                "no lowering: expected the memory of another buffer of the same element type"
             )
         with ir.InsertionPoint(op), op.location:
             replace(op, _view(source, ir.MemRefType(op.buffer.type)))
 
 
 def _fits(source: ir.Value, buffer: ir.Value) -> bool:
-    """Whether the memory of a buffer may be seen as another one."""
+    """Whether a buffer may alias another one's memory."""
     types = [ir.MemRefType(v.type) for v in (source, buffer)]
     is_same = types[0].element_type == types[1].element_type
     return is_same and all(t.has_static_shape for t in types)
 
 
 def _view(source: ir.Value, type_: ir.MemRefType) -> ir.Value:
-    """The first elements of a dense buffer in another shape."""
+    """A view of the first elements of a dense buffer in another shape."""
     shape = list(type_.shape)
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     memory = ir.MemRefType(source.type).memory_space
@@ -355,11 +357,11 @@ def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
 def _set_type(value: ir.Value, type_: ir.MemRefType) -> None:
     if value.type != type_:
         value.set_type(type_)
-        _spread_type(value)
+        _propagate_memory_space(value)
 
 
 def _fill(buffer: ir.Value, contents: ir.ArrayAttr) -> None:
-    """Write constants into a buffer, element by element."""
+    """Stores constants into a buffer, element by element."""
     type_ = ir.MemRefType(buffer.type)
     elements = dtypes.from_mlir(type_.element_type)
     places = itertools.product(*map(range, type_.shape))
@@ -377,8 +379,8 @@ def _index(number: int) -> ir.Value:
     ).results[0]
 
 
-def _spread_type(value: ir.Value) -> None:
-    """Let parts of a buffer lie in its memory."""
+def _propagate_memory_space(value: ir.Value) -> None:
+    """Propagates a buffer's memory space to its subviews."""
     for use in value.uses:
         owner = use.owner.operation
         if owner.name in ("memref.subview", "memref.reinterpret_cast"):
@@ -387,26 +389,26 @@ def _spread_type(value: ir.Value) -> None:
             )
 
 
-def _may_add_nothing(op: BlockOp) -> bool:
-    """Whether a reduce axis of a block of a whole grid may have no point."""
+def _may_reduce_nothing(op: BlockOp) -> bool:
+    """Whether a reduction axis of a block over a whole domain may be empty."""
     axes = zip(op.kinds.value, op.static_extents, strict=True)
     return any(kind == "R" and extent < 1 for kind, extent in axes)
 
 
-def _start_before(op: BlockOp) -> None:
-    """Write the start values of a block of a whole grid in a nest before it."""
-    point, steps = ir.InsertionPoint(op), []
+def _emit_init_nest(op: BlockOp) -> None:
+    """Emits a block's initialization as a loop nest before it."""
+    point, variables = ir.InsertionPoint(op), []
     for number, (kind, extent) in enumerate(
         zip(op.kinds.value, op.axis_extents(), strict=True)
     ):
         with point, op.location:
             if kind == "R":
-                steps.append(_index(0))
+                variables.append(_index(0))
                 continue
             _, body = create_loop(extent, f"i{number}", None)
-        steps.append(body.arguments[0])
+        variables.append(body.arguments[0])
         point = ir.InsertionPoint(list(own_operations(body))[-1])
-    mapping = dict(zip(op.init.blocks[0].arguments, steps, strict=True))
+    mapping = dict(zip(op.init.blocks[0].arguments, variables, strict=True))
     *operations, _ = own_operations(op.init.blocks[0])
     with point, op.location:
         for inner in operations:
@@ -415,11 +417,11 @@ def _start_before(op: BlockOp) -> None:
 
 
 def _inline(op: BlockOp) -> None:
-    """Put the body of a block in its place."""
+    """Replaces a block by its body."""
     bindings = list(op.bindings)
     if op.has_init and _STARTED not in op.attributes:
         with ir.InsertionPoint(op), op.location:
-            _write_init(op, bindings)
+            _emit_init(op, bindings)
     body = op.body.blocks[0]
     for argument, binding in zip(body.arguments, bindings, strict=True):
         argument.replace_all_uses_with(binding)
@@ -429,8 +431,8 @@ def _inline(op: BlockOp) -> None:
     op.operation.erase()
 
 
-def _write_init(op: BlockOp, bindings: list[ir.Value]) -> None:
-    """The start value, where the reduce axes begin."""
+def _emit_init(op: BlockOp, bindings: list[ir.Value]) -> None:
+    """Emits the initialization, under the condition of the first reduction point."""
     condition = _at_start(op, bindings)
     mapping = dict(zip(op.init.blocks[0].arguments, bindings, strict=True))
     *operations, _ = own_operations(op.init.blocks[0])
@@ -446,10 +448,10 @@ def _write_init(op: BlockOp, bindings: list[ir.Value]) -> None:
 
 
 def _at_start(op: BlockOp, bindings: list[ir.Value]) -> ir.Value | None:
-    """Whether all reduce axes are at their first point; None where they always are."""
+    """Whether all reduction axes are at their first point; None if always true."""
     starts = [0] * len(bindings)
-    if marks.AXIS_STARTS in op.attributes:
-        starts = list(tensors.python_value(op.attributes[marks.AXIS_STARTS]))
+    if attribute_names.AXIS_STARTS in op.attributes:
+        starts = list(tensors.python_value(op.attributes[attribute_names.AXIS_STARTS]))
     total: ir.Value | None = None
     for kind, binding, start in zip(op.kinds.value, bindings, starts, strict=True):
         if kind != "R" or constant_of(binding) == start:
@@ -482,6 +484,6 @@ def _both(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
 
 
 def _lower_address(op: ir.OpView) -> None:
-    """A pointer that nobody takes."""
+    """Erases an unused pointer."""
     if not has_uses(op.operation.results[0]):
         erase(op)

@@ -1,4 +1,4 @@
-"""``tir-make-main``: a tensor program becomes what is called with arrays."""
+"""``tir-make-main``: a ``main`` entry point around one tensor program."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.access_bounds import required_sizes
+from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import dtypes, shapes
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import PassError, near_misses
-from relax_mlir.module import IRModule
-from relax_mlir.objects.names import is_prim_func
-from relax_mlir.objects.program_arguments import text_of
+from relax_mlir.ir.function_attributes import is_prim_func
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.read.params import string_attr
 from relax_mlir.passes.main_signature import (
     PLAN_ATTRIBUTES,
     Argument,
     arena_argument,
     array_argument,
     derived_sizes,
-    sign,
+    set_signature,
     size_argument,
 )
 from relax_mlir.passes.shape_function import emit_shape_function
-from relax_mlir.program_bounds import required_sizes
-from relax_mlir.programs import argument_shape
-from relax_mlir.rewriting import Pass, erase
-from relax_mlir.schedules.emit import op
+from relax_mlir.rewrite.patterns import Pass, erase
+from relax_mlir.schedules.builder import op
+from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["MakeMain"]
 
 
 @dataclass(frozen=True)
 class MakeMain(Pass):
-    """Write a ``main`` on buffers that calls one tensor program, and drop the others.
+    """Emit a ``main`` on buffers that calls one tensor program, and remove the others.
 
     The inputs of ``main`` are the parameters of the program in the order of its script,
-    the buffers that it writes among them; it has no outputs. A number is an array of
-    rank 0.
+    including the buffers that it writes; it has no outputs. A scalar is passed as a rank-0
+    array.
 
     Args:
         program: its name.
-        integers: whether it reads from memory the integers, too, that are no sizes of
-            buffers: what starts kernels on a GPU knows none.
+        integers: whether the program also loads from memory integers that are no buffer
+            sizes, since GPU launches cannot compute with these.
     """
 
     program: str
@@ -62,24 +62,24 @@ class MakeMain(Pass):
         for other in list(module.func_ops()):
             if other.name.value != self.program:
                 erase(other)
-        if self.program == "main":  # the name of what calls it
+        if self.program == "main":  # the name of the entry point
             function.attributes["sym_name"] = ir.StringAttr.get("main.program")
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         with function.location:
             if self.integers:
-                _integers_in_memory(function, self.program)
-            _numbers_in_memory(function)
+                _load_integers(function, self.program)
+            _load_scalars(function)
             _write_main(module, function)
 
 
-def _integers_in_memory(function: func.FuncOp, program: str) -> None:
-    """Let a program read integers from memory that are no sizes.
+def _load_integers(function: func.FuncOp, program: str) -> None:
+    """Makes a program load integer parameters that are no buffer sizes from memory.
 
     Args:
-        program: what it is called.
+        program: its name, for errors.
 
     Raises:
-        PassError: one says how often a loop runs that is around all else.
+        PassError: one bounds a loop at the top of the program.
     """
     attributes, entry = function.attributes, function.entry_block
     arguments = list(entry.arguments)
@@ -89,23 +89,25 @@ def _integers_in_memory(function: func.FuncOp, program: str) -> None:
     described = list(attributes.get("arg_attrs", ()))
     for number, argument in enumerate(arguments):
         own = _described(function, number)
-        symbol = text_of(own, marks.SYMBOL, "")
-        if marks.PARAM not in own or not symbol or symbol in sizes:
+        symbol = string_attr(own, attribute_names.SYMBOL, "")
+        if attribute_names.PARAM not in own or not symbol or symbol in sizes:
             continue
-        element = dtypes.dtype(text_of(own, marks.DTYPE, "int64")).buffer_type
+        element = dtypes.dtype(
+            string_attr(own, attribute_names.DTYPE, "int64")
+        ).buffer_type
         readers = [(use.owner, use.operand_number) for use in argument.uses]
         if _bounds_loop(argument, entry, set()):
-            name = text_of(own, "relax.name", symbol)
+            name = string_attr(own, "relax.name", symbol)
             raise PassError(
-                f"`{program}`: `{name}` says how often a loop runs: expected a constant, or "
-                "a size of a buffer, where threads of a GPU share its steps"
+                f"`{program}`: `{name}` is the trip count of a loop that may be bound to GPU "
+                "threads: expected a constant or a buffer size"
             )
         argument.set_type(element)
         for reader, place in readers:
             with ir.InsertionPoint(reader), reader.location:
                 index = op("arith.index_cast", ir.IndexType.get(), argument)
                 reader.operands[place] = index
-        kept = {a.name: a.attr for a in own if a.name != marks.SYMBOL}
+        kept = {a.name: a.attr for a in own if a.name != attribute_names.SYMBOL}
         described[number] = ir.DictAttr.get(kept)
     attributes["arg_attrs"] = ir.ArrayAttr.get(described)
     types = [argument.type for argument in entry.arguments]
@@ -113,10 +115,10 @@ def _integers_in_memory(function: func.FuncOp, program: str) -> None:
 
 
 def _bounds_loop(value: ir.Value, entry: ir.Block, seen: set[ir.Value]) -> bool:
-    """Whether a value says how often a loop of a block runs, or what does so is of it.
+    """Whether a value, or one computed from it in the same block, bounds a loop.
 
     Args:
-        seen: what has been asked of before; takes what is now.
+        seen: visited values; updated.
     """
     if value in seen:
         return False
@@ -130,8 +132,8 @@ def _bounds_loop(value: ir.Value, entry: ir.Block, seen: set[ir.Value]) -> bool:
     )
 
 
-def _numbers_in_memory(function: func.FuncOp) -> None:
-    """Let a program read from memory the numbers that are no sizes."""
+def _load_scalars(function: func.FuncOp) -> None:
+    """Makes a program load scalar parameters from memory."""
     arguments = list(function.entry_block.arguments)
     numbers = [
         number
@@ -140,7 +142,7 @@ def _numbers_in_memory(function: func.FuncOp) -> None:
     ]
     for argument in (arguments[n] for n in numbers):
         element = argument.type
-        stored = dtypes.from_mlir(element).buffer_type  # a truth has a byte
+        stored = dtypes.from_mlir(element).buffer_type  # i1 is stored as a byte
         readers = [(use.owner, use.operand_number) for use in argument.uses]
         argument.set_type(ir.MemRefType.get([], stored))
         for reader, place in readers:
@@ -157,7 +159,7 @@ def _numbers_in_memory(function: func.FuncOp) -> None:
 
 
 def _reorder(function: func.FuncOp, order: Sequence[int]) -> None:
-    """Put the arguments in another order: destinations are the last of the buffers."""
+    """Permutes the arguments, so that destinations are the last buffers."""
     block = function.entry_block
     arguments = list(block.arguments)
     for number in order:
@@ -172,15 +174,15 @@ def _reorder(function: func.FuncOp, order: Sequence[int]) -> None:
     types = [a.type for a in block.arguments]
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
     listed: Sequence[int] = range(len(order))
-    if marks.ORDER in attributes:
-        listed = list(ir.DenseI64ArrayAttr(attributes[marks.ORDER]))
+    if attribute_names.ORDER in attributes:
+        listed = list(ir.DenseI64ArrayAttr(attributes[attribute_names.ORDER]))
     moved = [order.index(n) for n in listed]
-    attributes[marks.ORDER] = ir.DenseI64ArrayAttr.get(moved)
+    attributes[attribute_names.ORDER] = ir.DenseI64ArrayAttr.get(moved)
 
 
 @dataclass(frozen=True)
 class _Parameter:
-    """One parameter of the program: its argument's number, and what arrays bring it."""
+    """A parameter of the program: its argument's number, shape and attributes."""
 
     number: int
     dims: tuple[Dim, ...]
@@ -212,14 +214,14 @@ def _write_main(module: IRModule, program: func.FuncOp) -> None:
         required = _required(program, symbols)
         derived = derived_sizes(symbols, dims, required)
         emit_shape_function(symbols, derived)
-    sign(module, (a for _, a in arguments), symbols, derived, required, "0")
+    set_signature(module, (a for _, a in arguments), symbols, derived, required, "0")
 
 
 def _required(program: func.FuncOp, symbols: Sequence[str]) -> list[Constraint]:
-    """What must hold of the sizes of the arrays for all accesses to be inside.
+    """The constraints on array sizes under which all accesses are in bounds.
 
     Raises:
-        PassError: the program accesses memory out of bounds whatever its sizes are.
+        PassError: the program accesses memory out of bounds for all sizes.
     """
     try:
         found = required_sizes(program)
@@ -237,19 +239,19 @@ def _parameters(program: func.FuncOp) -> list[_Parameter]:
     attributes = program.attributes
     arguments = list(program.entry_block.arguments)
     order = range(len(arguments))
-    if marks.ORDER in attributes:
-        order = list(ir.DenseI64ArrayAttr(attributes[marks.ORDER]))
+    if attribute_names.ORDER in attributes:
+        order = list(ir.DenseI64ArrayAttr(attributes[attribute_names.ORDER]))
     found = []
     for number in order:
         described = _described(program, number)
         type_ = arguments[number].type
-        name = text_of(described, "relax.name", f"arg{number}")
+        name = string_attr(described, "relax.name", f"arg{number}")
         if isinstance(type_, ir.MemRefType):
             element = dtypes.from_mlir(type_.element_type).name
-            dtype = dtypes.dtype(text_of(described, marks.DTYPE, element))
+            dtype = dtypes.dtype(string_attr(described, attribute_names.DTYPE, element))
             dims = argument_shape(program, number)
-        elif marks.PARAM in described:
-            dtype = dtypes.dtype(text_of(described, marks.DTYPE, "int64"))
+        elif attribute_names.PARAM in described:
+            dtype = dtypes.dtype(string_attr(described, attribute_names.DTYPE, "int64"))
             dims = ()
         else:
             continue
@@ -282,7 +284,9 @@ def _write_call(
             if isinstance(argument.type, ir.MemRefType):
                 operands.append(places[number])
                 continue
-            name = ir.StringAttr(_described(program, number)[marks.SYMBOL]).value
+            name = ir.StringAttr(
+                _described(program, number)[attribute_names.SYMBOL]
+            ).value
             if name in sizes:
                 operands.append(sizes[name])
             else:
@@ -292,6 +296,6 @@ def _write_call(
 
 
 def _loaded(memory: ir.Value) -> ir.Value:
-    """A number from memory, as an index."""
+    """A scalar loaded from memory, as an index."""
     value = op("memref.load", ir.MemRefType(memory.type).element_type, memory)
     return op("arith.index_cast", ir.IndexType.get(), value)

@@ -1,4 +1,4 @@
-"""``tir-mark-in-place``: which arguments the result of a program may take the place of."""
+"""``tir-mark-in-place``: arguments that the result of a program may overwrite."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,23 +6,22 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.tir import BlockOp, marks
-from relax_mlir.indexing import constant_of
-from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.nests import is_scheduled
-from relax_mlir.rewriting import Pass
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.dialects.tir import BlockOp, attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.passes.tir.loop_nests import is_scheduled
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["MarkInPlace"]
 
 
 @dataclass(frozen=True)
 class MarkInPlace(Pass):
-    """Mark programs whose result may be written over an argument (``tir.in_place``).
+    """Mark arguments that the result of a program may overwrite (``tir.in_place``).
 
-    An element of such an argument is read only by the statement that writes the result,
-    for the same element of it: the residual that is added after a convolution, the one
-    number that a map is of. Only programs with one result are looked at, of which a
-    schedule rule writes the loops.
+    An element of such an argument is read only by the statement that writes the same element of
+    the result: a residual added after a convolution, or the operand of an elementwise program.
+    Considers programs with one result that are not scheduled yet.
     """
 
     def run(self, module: IRModule) -> None:
@@ -30,11 +29,11 @@ class MarkInPlace(Pass):
             numbers = _overwritable(function)
             if numbers:
                 attr = ir.DenseI64ArrayAttr.get(numbers)
-                function.attributes[marks.IN_PLACE] = attr
+                function.attributes[attribute_names.IN_PLACE] = attr
 
 
 def _overwritable(program: func.FuncOp) -> list[int]:
-    """The numbers of the arguments that the result may take the place of."""
+    """The numbers of the arguments that the result may overwrite."""
     outputs = program.attributes.get("tir.num_outputs")
     if outputs is None or outputs.value != 1 or is_scheduled(program):
         return []
@@ -47,7 +46,7 @@ def _overwritable(program: func.FuncOp) -> list[int]:
     (store,) = uses
     block = _block_of(store)
     where = list(store.operands)[2:]
-    if block is None or not _is_each_point_once(block, where):
+    if block is None or not _is_injective(block, where):
         return []
     return [
         arguments.index(buffer)
@@ -57,15 +56,15 @@ def _overwritable(program: func.FuncOp) -> list[int]:
 
 
 def _block_of(operation: ir.Operation) -> BlockOp | None:
-    """The block that an operation stands in, at whatever depth."""
+    """The innermost block around an operation."""
     parent = operation.parent
     while parent is not None and not isinstance(parent.opview, BlockOp | func.FuncOp):
         parent = parent.opview.operation.parent
     return parent.opview if parent and isinstance(parent.opview, BlockOp) else None
 
 
-def _is_each_point_once(block: BlockOp, where: Sequence[ir.Value]) -> bool:
-    """Whether no two points of a block's grid are the same place of a buffer."""
+def _is_injective(block: BlockOp, where: Sequence[ir.Value]) -> bool:
+    """Whether the points of a block write distinct elements."""
     axes = block.body.blocks[0].arguments
     extents = list(block.static_extents)
     return set(block.kinds.value) <= {"S"} and all(
@@ -74,7 +73,7 @@ def _is_each_point_once(block: BlockOp, where: Sequence[ir.Value]) -> bool:
 
 
 def _is_read_at(buffer: ir.Value, block: BlockOp, where: Sequence[ir.Value]) -> bool:
-    """Whether a buffer is only read, in this block, at this place."""
+    """Whether a buffer is read only in this block, at these indices."""
     loads = [use.owner for use in buffer.uses]
     return bool(loads) and all(
         load.name == "memref.load"

@@ -1,4 +1,4 @@
-"""Tensor programs on buffers whose dimensions are in another order."""
+"""Permutation of the dimensions of a tensor program's buffers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -6,56 +6,56 @@ from typing import TypeVar
 from mlir import ir
 from mlir.dialects import arith, func
 
+from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
-from relax_mlir.indexing import Linear, linear_in
-from relax_mlir.programs import argument_shape
-from relax_mlir.rewriting import replace, walk
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import replace, walk
 
 __all__ = [
-    "Order",
-    "inverse",
+    "AxisOrder",
+    "inverse_permutation",
     "may_permute",
     "permute_buffers",
-    "permuted",
+    "permute_items",
     "set_argument_type",
-    "widen_argument",
+    "slice_argument",
 ]
 
 T = TypeVar("T")
-Order = tuple[int, ...]  # which of the old dimensions each new one is
+AxisOrder = tuple[int, ...]  # the old dimension of each new one
 
 _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 
 
-def permuted(items: Sequence[T], order: Order) -> list[T]:
-    """Items of the old dimensions, by the new ones."""
+def permute_items(items: Sequence[T], order: AxisOrder) -> list[T]:
+    """Permutes per-dimension items from the old order to the new one."""
     return [items[old] for old in order]
 
 
-def inverse(order: Order) -> Order:
-    """Which of the new dimensions each old one is."""
+def inverse_permutation(order: AxisOrder) -> AxisOrder:
+    """The inverse permutation."""
     return tuple(map(order.index, range(len(order))))
 
 
 def may_permute(function: func.FuncOp) -> bool:
-    """Whether all that a program does with its buffers is to read and write elements."""
+    """Whether a program accesses its buffers by element loads and stores only."""
     buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
     buffers += [op.buffer for op in walk(function) if isinstance(op, AllocBufferOp)]
     users = [use.owner.operation.name for buffer in buffers for use in buffer.uses]
     return all(name in _FIRST_INDEX for name in users)
 
 
-def permute_buffers(function: func.FuncOp, orders: Mapping[int, Order]) -> None:
-    """Reorder the dimensions of some buffers that a program takes.
+def permute_buffers(function: func.FuncOp, orders: Mapping[int, AxisOrder]) -> None:
+    """Permutes the dimensions of some of a program's arguments.
 
-    Buffers inside it that have the shape of its result are reordered as that is, and
-    blocks run over their axes in the order in which they then write.
+    Internal buffers of the result's shape are permuted like the result, and the axes of blocks
+    are reordered to write in memory order.
 
     Args:
-        orders: by number of the argument.
+        orders: permutations by argument number.
     """
     result = _result_number(function)
     if result in orders:
@@ -79,20 +79,20 @@ def _shape_of(alloc: AllocBufferOp) -> tuple[object, ...]:
     return tuple(tensors.python_value(alloc.attributes["shape"]))
 
 
-def _permute_argument(function: func.FuncOp, number: int, order: Order) -> None:
+def _permute_argument(function: func.FuncOp, number: int, order: AxisOrder) -> None:
     argument = function.arguments[number]
     _permute_accesses(argument, order)
-    shape = permuted(argument_shape(function, number), order)
+    shape = permute_items(argument_shape(function, number), order)
     set_argument_type(function, number, _permuted_type(argument.type, order), shape)
 
 
-def widen_argument(
+def slice_argument(
     function: func.FuncOp, number: int, begins: Sequence[int], shape: Sequence[Dim]
 ) -> None:
-    """Let a program read a part of a larger buffer where it reads one of that size.
+    """Makes a program read a slice of a larger buffer instead of a buffer of that size.
 
     Args:
-        begins: where the part begins in each dimension; shape: of the larger buffer.
+        begins: offset of the slice in each dimension; shape: of the larger buffer.
     """
     buffer = function.arguments[number]
     for use in list(buffer.uses):
@@ -112,10 +112,10 @@ def widen_argument(
 def set_argument_type(
     function: func.FuncOp, number: int, type_: ir.MemRefType, shape: Sequence[Dim]
 ) -> None:
-    """Let a program take another buffer.
+    """Changes the type of a buffer argument.
 
     Args:
-        shape: of the buffer; where it has dimensions that are not in the type.
+        shape: of the buffer, with symbolic dimensions, which the type lacks.
     """
     function.arguments[number].set_type(type_)
     if "arg_attrs" in function.attributes:
@@ -130,12 +130,12 @@ def set_argument_type(
     function.attributes["function_type"] = ir.TypeAttr.get(whole)
 
 
-def _permuted_type(type_: ir.Type, order: Order) -> ir.MemRefType:
+def _permuted_type(type_: ir.Type, order: AxisOrder) -> ir.MemRefType:
     old = ir.MemRefType(type_)
-    return ir.MemRefType.get(permuted(list(old.shape), order), old.element_type)
+    return ir.MemRefType.get(permute_items(list(old.shape), order), old.element_type)
 
 
-def _permute_alloc(op: AllocBufferOp, order: Order) -> None:
+def _permute_alloc(op: AllocBufferOp, order: AxisOrder) -> None:
     _permute_accesses(op.buffer, order)
     shape = _shape_of(op)
     dynamic = iter(list(op.sizes))
@@ -144,29 +144,29 @@ def _permute_alloc(op: AllocBufferOp, order: Order) -> None:
         made = ir.Operation.create(
             op.operation.name,
             results=[_permuted_type(op.buffer.type, order)],
-            operands=[s for s in permuted(sizes, order) if s is not None],
+            operands=[s for s in permute_items(sizes, order) if s is not None],
             attributes={
                 **{named: op.attributes[named] for named in op.attributes},
-                "shape": tensors.shape_attr(permuted(shape, order)),
+                "shape": tensors.shape_attr(permute_items(shape, order)),
             },
         )
     replace(op, made.results[0])
 
 
-def _permute_accesses(buffer: ir.Value, order: Order) -> None:
+def _permute_accesses(buffer: ir.Value, order: AxisOrder) -> None:
     for use in list(buffer.uses):
         access = use.owner.operation
         first = _FIRST_INDEX[access.name]
         indices = list(access.operands)[first:]
-        for place, value in enumerate(permuted(indices, order)):
+        for place, value in enumerate(permute_items(indices, order)):
             access.operands[first + place] = value
 
 
 def _order_axes(op: BlockOp) -> None:
-    """Let a block run over its spatial axes in the order in which it writes."""
+    """Reorders the spatial axes of a block to the order in which it writes."""
     stores = [o for o in walk(op) if o.operation.name == "memref.store"]
     axes = {a: i for i, a in enumerate(op.body.blocks[0].arguments)}
-    written = [linear_in(v, axes) for v in list(stores[-1].operands)[2:]]
+    written = [affine_form(v, axes) for v in list(stores[-1].operands)[2:]]
     first = [axis for form in written if form for axis in _by_step(form)]
     spatial = [i for i, kind in enumerate(op.kinds.value) if kind == "S"]
     order = [*first, *(i for i in axes.values() if i not in first)]
@@ -175,11 +175,11 @@ def _order_axes(op: BlockOp) -> None:
     static, kinds = list(op.static_extents), op.kinds.value
     dynamic = iter(list(op.extents))
     sizes = [next(dynamic) if e < 0 else None for e in static]
-    given = [s for s in permuted(sizes, tuple(order)) if s is not None]
+    given = [s for s in permute_items(sizes, tuple(order)) if s is not None]
     for place, value in enumerate(given):
         op.operation.operands[place] = value
     op.attributes["static_extents"] = ir.DenseI64ArrayAttr.get(
-        permuted(static, tuple(order))
+        permute_items(static, tuple(order))
     )
     op.attributes["kinds"] = ir.StringAttr.get("".join(kinds[i] for i in order))
     for region in op.regions:
@@ -187,8 +187,8 @@ def _order_axes(op: BlockOp) -> None:
             _permute_arguments(block, order)
 
 
-def _by_step(form: Linear) -> list[int]:
-    """The axes of an index, the one that steps farthest first."""
+def _by_step(form: AffineForm) -> list[int]:
+    """The axes of an index, largest stride first."""
     return sorted(form.coefficients, key=lambda axis: -form.coefficients[axis])
 
 

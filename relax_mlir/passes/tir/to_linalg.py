@@ -1,4 +1,4 @@
-"""``tir-to-linalg``: blocks of tensor programs become linalg operations on memrefs."""
+"""``tir-to-linalg``: blocks of tensor programs as ``linalg.generic`` on memrefs."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -6,50 +6,50 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.indexing import (
-    Form,
-    Linear,
-    Part,
-    Shifted,
+from relax_mlir.analysis.index_maps import (
+    AffineForm,
+    IndexForm,
+    OffsetIndex,
+    TiledIndex,
     buffer_sizes,
-    dims_in,
-    form_in,
+    index_form,
     is_size_arithmetic,
-    shifted_in,
+    offset_index,
+    size_expressions,
 )
-from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace
-from relax_mlir.traversal import own_operations
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace
 
 __all__ = ["ToLinalg"]
 
-Extent: TypeAlias = int | ir.Value
+IndexLike: TypeAlias = int | ir.Value
 
 
 @dataclass(frozen=True)
 class ToLinalg(Pass):
-    """Turn every block of a tensor program into linalg operations.
+    """Lower every block of a tensor program to linalg operations.
 
-    linalg has no iteration domain of its own: an operand that a block reads in part, or
-    at an offset, is narrowed by a subview to the box that its indices reach; a result may
-    lie behind something whose size calls tell, too. An axis that no operand carries alone
-    gets an operand of that size whose elements are never read. Indices that are not linear
-    stay as loads in the body; a block that stores at such an index becomes loops.
+    linalg derives iteration domains from operand shapes: an operand that a block reads in part,
+    or at an offset, is narrowed by a subview to the box that its indices reach; the offset of a
+    result may be symbolic. An axis that no operand carries alone gets an operand of that size
+    whose elements are never read. Non-affine indices stay as loads in the body; a block that
+    stores at one becomes loops.
     """
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             if "tir.prim_func" in function.attributes and not function.is_external:
                 _hoist_sizes(function.regions[0].blocks[0])
-                sizes = dims_in(function)
+                sizes = size_expressions(function)
                 for op in list(own_operations(function.regions[0].blocks[0])):
                     _convert(op, sizes)
 
 
 def _hoist_sizes(block: ir.Block) -> None:
-    """Compute sizes at the very beginning, where every block finds them by what they are."""
-    first: ir.OpView | None = None  # that is something else
+    """Hoists size arithmetic to the top of the function, where every block can use it."""
+    first: ir.OpView | None = None  # other operation
     known = set(block.arguments)
     for op in list(own_operations(block)):
         if not is_size_arithmetic(op) or not known.issuperset(op.operands):
@@ -80,7 +80,7 @@ def _convert(op: ir.OpView, sizes: Container[ir.Value]) -> None:
 
 
 def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
-    """A CPU has one memory, whatever a schedule calls it."""
+    """A type in the default memory space; CPUs have no other."""
     return ir.MemRefType.get(list(type_.shape), type_.element_type, type_.layout)
 
 
@@ -94,32 +94,34 @@ def _convert_block(op: BlockOp, sizes: Container[ir.Value]) -> None:
         _Region(op.init.blocks[0], extents, kinds, spatial, sizes).emit()
     if 0 not in extents:
         body = _Region(op.body.blocks[0], extents, kinds, range(len(kinds)), sizes)
-        body.kept = {n: op.attributes[n] for n in op.attributes if n == marks.PAD}
+        body.kept = {
+            n: op.attributes[n] for n in op.attributes if n == attribute_names.PAD
+        }
         body.emit()
 
 
 @dataclass
 class _Access:
-    """One buffer as an operand: the value linalg sees, and where it is read."""
+    """An operand: the value that linalg sees, and its indexing map."""
 
     value: ir.Value
     map: ir.AffineMap
 
 
 class _Region:
-    """One region of a block on its way to linalg.
+    """One region of a block and its lowering.
 
     Args:
         block: the region's block; its arguments are the axis variables.
         extents: size per axis; kinds: a letter per axis.
-        only: the axes that the statement runs over.
+        only: the axes of the region's iteration domain.
         sizes: values that are sizes of the program.
     """
 
     def __init__(
         self,
         block: ir.Block,
-        extents: Sequence[Extent],
+        extents: Sequence[IndexLike],
         kinds: str,
         only: Sequence[int],
         sizes: Container[ir.Value],
@@ -132,7 +134,7 @@ class _Region:
         self.ops = [
             op for op in own_operations(block) if op.operation.name != "gpu.yield"
         ]
-        self.kept: dict[str, ir.Attribute] = {}  # attributes that the operation gets
+        self.kept: dict[str, ir.Attribute] = {}  # attributes of the new operation
 
     def emit(self) -> None:
         stores = [op for op in self.ops if op.operation.name == "memref.store"]
@@ -142,7 +144,7 @@ class _Region:
             return
         self._emit_generic(stores, outputs)
 
-    # linalg.generic
+    # Lowering to linalg.generic.
 
     def _emit_generic(self, stores: list[ir.OpView], outputs: list[_Access]) -> None:
         inputs: list[_Access] = []
@@ -150,16 +152,16 @@ class _Region:
             ir.Value, int
         ] = {}  # loaded value -> region argument, outputs from -1 down
         written = [
-            (s.operands[1], [form_in(i, self.axes) for i in list(s.operands)[2:]])
+            (s.operands[1], [index_form(i, self.axes) for i in list(s.operands)[2:]])
             for s in stores
         ]
-        seen: list[tuple[ir.Value, list[Form | None]]] = []
+        seen: list[tuple[ir.Value, list[IndexForm | None]]] = []
         for op in self.ops:
             if op.operation.name != "memref.load":
                 continue
             place = (
                 op.operands[0],
-                [form_in(i, self.axes) for i in list(op.operands)[1:]],
+                [index_form(i, self.axes) for i in list(op.operands)[1:]],
             )
             if place in written:
                 sources[op.results[0]] = -1 - written.index(place)
@@ -230,21 +232,21 @@ class _Region:
         }
 
     def _access(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
-        """The buffer narrowed to what ``indices`` reach, or None if they are not linear."""
-        return self._narrowed(buffer, [form_in(i, self.axes) for i in indices])
+        """The buffer narrowed to the box that ``indices`` reach; None if they are not affine."""
+        return self._narrowed(buffer, [index_form(i, self.axes) for i in indices])
 
     def _written(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
-        """The same of a result, which may lie behind what has a size of its own."""
-        forms = [form_in(i, self.axes) for i in indices]
+        """The same for a result, whose offset may be symbolic."""
+        forms = [index_form(i, self.axes) for i in indices]
         if "R" not in self.kinds:
             forms = [
-                shifted_in(i, self.axes, self.sizes) if form is None else form
+                offset_index(i, self.axes, self.sizes) if form is None else form
                 for i, form in zip(indices, forms, strict=True)
             ]
         return self._narrowed(buffer, forms)
 
     def _narrowed(
-        self, buffer: ir.Value, forms: Sequence[Form | None]
+        self, buffer: ir.Value, forms: Sequence[IndexForm | None]
     ) -> _Access | None:
         if any(f is None or any(c < 0 for c in f.coefficients.values()) for f in forms):
             return None
@@ -253,39 +255,39 @@ class _Region:
         sizes = buffer_sizes(buffer)
         boxes = [self._box(f) for f in forms]
         whole = all(
-            not isinstance(f, Shifted)
+            not isinstance(f, OffsetIndex)
             and f.constant == 0
             and f.coefficients
             and self._fills(box, size)
             for f, box, size in zip(forms, boxes, sizes, strict=True)
         )
-        if not whole and any(isinstance(f, Part) for f in forms):
+        if not whole and any(isinstance(f, TiledIndex) for f in forms):
             return None
         kept = forms if whole else [f for f in forms if f.coefficients]
         value = buffer if whole else _subview(buffer, forms, boxes)
         return _Access(value, self._map(kept))
 
-    def _fills(self, box: Extent | None, size: Extent | None) -> bool:
-        """Whether the box is surely the whole axis of the buffer."""
+    def _fills(self, box: IndexLike | None, size: IndexLike | None) -> bool:
+        """Whether the box is provably the whole dimension of the buffer."""
         return box is not None and size is not None and box == size
 
-    def _box(self, form: Form) -> Extent | None:
-        """How many elements the form reaches, from its constant on; None if unknown."""
-        if isinstance(form, Part):
+    def _box(self, form: IndexForm) -> IndexLike | None:
+        """The number of elements that an index reaches, from its constant on; None if unknown."""
+        if isinstance(form, TiledIndex):
             extent = self.extents[form.axis]
             if not isinstance(extent, int):
                 return None
             return form.base if form.is_inner else -(-extent // form.base)
-        size: Extent = 1 - sum(form.coefficients.values())
+        size: IndexLike = 1 - sum(form.coefficients.values())
         for axis, factor in form.coefficients.items():
             size = _add(_multiply(self.extents[axis], factor), size)
         return size
 
-    def _map(self, forms: Sequence[Form]) -> ir.AffineMap:
+    def _map(self, forms: Sequence[IndexForm]) -> ir.AffineMap:
         return ir.AffineMap.get(len(self.extents), 0, [_expression(f) for f in forms])
 
     def _shape_only(self, maps: Sequence[ir.AffineMap]) -> list[_Access]:
-        """Operands that only give a size to axes that no other operand carries alone."""
+        """Operands that only provide the sizes of axes that no other operand carries alone."""
         carried = {str(r) for m in maps for r in m.results}
         missing = [i for i in range(len(self.extents)) if f"d{i}" not in carried]
         if not missing:
@@ -307,9 +309,11 @@ class _Region:
                 "tir.shape_only": ir.UnitAttr.get(),
             },
         )
-        return [_Access(alloc.results[0], self._map([Linear({i: 1}) for i in missing]))]
+        return [
+            _Access(alloc.results[0], self._map([AffineForm({i: 1}) for i in missing]))
+        ]
 
-    # loops, for blocks that store where no linear form says
+    # Lowering to loops, for blocks that store at non-affine indices.
 
     def _emit_loops(self) -> None:
         mapping: dict[ir.Value, ir.Value] = {}
@@ -323,8 +327,8 @@ class _Region:
                     "scf.for",
                     operands=[zero, end, one],
                     attributes={
-                        marks.KIND: ir.StringAttr.get("serial"),
-                        marks.AXIS: ir.StringAttr.get(self.kinds[axis]),
+                        attribute_names.KIND: ir.StringAttr.get("serial"),
+                        attribute_names.AXIS: ir.StringAttr.get(self.kinds[axis]),
                     },
                     regions=1,
                 )
@@ -340,8 +344,8 @@ class _Region:
                 clone(op, mapping)
 
 
-def _expression(form: Form) -> ir.AffineExpr:
-    if isinstance(form, Part):
+def _expression(form: IndexForm) -> ir.AffineExpr:
+    if isinstance(form, TiledIndex):
         kind = ir.AffineModExpr if form.is_inner else ir.AffineFloorDivExpr
         base = ir.AffineConstantExpr.get(form.base)
         return kind.get(ir.AffineDimExpr.get(form.axis), base)
@@ -352,7 +356,7 @@ def _expression(form: Form) -> ir.AffineExpr:
 
 
 def _erase_unused(block: ir.Block) -> None:
-    """Drop index arithmetic that became part of an indexing map."""
+    """Erases index arithmetic that indexing maps replace."""
     for op in reversed(list(own_operations(block))):
         if len(op.results) and not any(map(has_uses, op.results)):
             erase(op)
@@ -366,29 +370,31 @@ def _constant(value: int) -> ir.Value:
     ).results[0]
 
 
-def _arith(name: str, lhs: Extent, rhs: Extent) -> ir.Value:
+def _arith(name: str, lhs: IndexLike, rhs: IndexLike) -> ir.Value:
     operands = [_constant(v) if isinstance(v, int) else v for v in (lhs, rhs)]
     return ir.Operation.create(
         name, results=[ir.IndexType.get()], operands=operands
     ).results[0]
 
 
-def _add(lhs: Extent, rhs: Extent) -> Extent:
+def _add(lhs: IndexLike, rhs: IndexLike) -> IndexLike:
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs + rhs
     return lhs if rhs == 0 else _arith("arith.addi", lhs, rhs)
 
 
-def _multiply(lhs: Extent, rhs: int) -> Extent:
+def _multiply(lhs: IndexLike, rhs: int) -> IndexLike:
     if isinstance(lhs, int):
         return lhs * rhs
     return lhs if rhs == 1 else _arith("arith.muli", lhs, rhs)
 
 
 def _subview(
-    buffer: ir.Value, forms: Sequence[Linear | Shifted], boxes: Sequence[Extent]
+    buffer: ir.Value,
+    forms: Sequence[AffineForm | OffsetIndex],
+    boxes: Sequence[IndexLike],
 ) -> ir.Value:
-    """The box of ``buffer`` that starts at the forms' constants; constant axes dropped."""
+    """The box of ``buffer`` from the maps' constants on; dimensions of constant index dropped."""
     source = ir.MemRefType(buffer.type)
     strides, dynamic_strides = _row_major_strides(source)
     dynamic = ir.ShapedType.get_dynamic_size()
@@ -427,13 +433,15 @@ def _subview(
     return op.results[0]
 
 
-def _begin(form: Linear | Shifted) -> Extent:
-    """Where the box of a form starts."""
-    return _add(form.by, form.constant) if isinstance(form, Shifted) else form.constant
+def _begin(form: AffineForm | OffsetIndex) -> IndexLike:
+    """The offset of an index's box."""
+    return (
+        _add(form.by, form.constant) if isinstance(form, OffsetIndex) else form.constant
+    )
 
 
 def _row_major_strides(type_: ir.MemRefType) -> tuple[list[int], list[bool]]:
-    """Stride per axis, and whether it is known only at run time."""
+    """Stride per dimension, and whether it is dynamic."""
     strides, unknown = [1], [False]
     for size in reversed(list(type_.shape)[1:]):
         strides.append(strides[-1] * max(size, 1))

@@ -1,4 +1,4 @@
-"""``tir-use-winograd``: marks 3x3 convolutions for Winograd F(4x4, 3x3)."""
+"""``tir-use-winograd``: selects Winograd F(4x4, 3x3) for 3x3 convolutions."""
 
 from __future__ import annotations
 
@@ -8,53 +8,57 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.contraction import (
+    ContractionBlock,
+    OperandAccess,
+    match_contraction,
+)
+from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
-from relax_mlir.dialects.tir.marks import WINOGRAD
+from relax_mlir.dialects.tir.attribute_names import WINOGRAD
 from relax_mlir.errors import PassError, near_misses
-from relax_mlir.graphs import constant
-from relax_mlir.indexing import Linear
-from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.column_blocks import in_blocks
+from relax_mlir.ir.module import IRModule
+from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
+from relax_mlir.passes.tir.panels import to_panels
 from relax_mlir.passes.tir.permute_buffers import may_permute
-from relax_mlir.passes.tir.program_copies import ProgramCopies
-from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.passes.unit_pass import UnitPass
-from relax_mlir.rewriting import clone
-from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
+from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
+from relax_mlir.rewrite.functions import pooled_constant
+from relax_mlir.rewrite.patterns import clone
+from relax_mlir.schedules.cpu.gemm_tile import GemmRows, choose_tile
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.winograd import (
-    KERNEL,
-    LIMITS,
-    READ,
+    INPUT_TILE,
+    KERNEL_SIZE,
+    LIMIT_COUNT,
+    OUTPUT_TILE,
     WINOGRAD_POLICIES,
-    WRITTEN,
     input_limits,
     transformed_kernel,
 )
 
 __all__ = ["UseWinograd"]
 
-# Cycles of one core, by and large: to choose by.
-_PER_PRODUCT = 1 / 30  # sixteen lanes, two a cycle
-_PER_BYTE = 1 / 8  # of weights that come from the third cache or beyond
+# Approximate cycles of one core, for the choice.
+_PER_MULTIPLY_ADD = 1 / 30  # two vector FMAs of sixteen lanes per cycle
+_PER_BYTE = 1 / 8  # of weights from the L3 cache or memory
 _PER_TRANSFORM = 110  # of a tile's vector of channels
-_GAIN = 0.8  # of the time, from which on it is worth its rounding
+_GAIN = 0.8  # ratio of times below which the larger rounding error is worth it
 
 _F32 = dtypes.dtype("float32")
 
 
 @dataclass(frozen=True)
-class UseWinograd(UnitPass):
-    """Compute convolutions with fewer multiplications where that is faster.
+class UseWinograd(CpuFeaturesPass):
+    """Rewrite 3x3 convolutions for Winograd F(4x4, 3x3) where that is faster.
 
-    For convolutions of f32 by constant 3x3 kernels with stride 1, in NHWC, whose channels
+    Applies to f32 convolutions by constant 3x3 kernels with stride 1, in NHWC, whose channels
     fill vectors. The program remains a direct convolution, by a kernel in panels of output
-    channels. It takes two more arguments: the transformed kernel, and the limits of the
-    inputs that may be convolved with it. The attribute ``tir.winograd`` numbers the data and
-    these two; the rule ``Winograd`` uses them. ``schedules/winograd.py`` has the method and
-    its error. Kernels whose weights allow no such limits stay as they are.
+    channels. It gets two more arguments: the transformed kernel, and the limits of the inputs
+    that may be convolved with it. The attribute ``tir.winograd`` numbers the data and
+    these two; the rule ``Winograd`` uses them. ``schedules/winograd.py`` describes the method
+    and its error. Kernels whose weights allow no such limits stay as they are.
 
     Args:
         winograd: ``auto``, or ``never`` to leave all convolutions direct.
@@ -71,30 +75,29 @@ class UseWinograd(UnitPass):
             )
         if self.winograd == "never":
             return
-        copies = ProgramCopies(module)
+        copies = PrimFuncCopies(module)
         rewriting = _Rewriting(module, copies, self.unit)
         for call in copies.calls():
             rewriting.call(call)
-        copies.drop_unread()
+        copies.erase_dead()
 
 
 @dataclass(frozen=True)
 class _Convolution:
-    """A convolution that tiles fit.
+    """A convolution that Winograd tiles support.
 
     Attributes:
-        total: its sum.
+        contraction: the contraction.
         data, kernel: numbers of the program's arguments.
-        kernel_axes: of the sum: along a column and a row of the kernel, input and output
+        kernel_axes: axes of the contraction: kernel rows and columns, input and output
             channels.
-        channels: input channels that are summed; the data may have more.
+        channels: input channels of the reduction; the data may have more.
         result: sizes of the result: batch, rows, columns, channels.
         width: output channels of a panel of the kernel.
-        rate: how often as many products as of f32 are taken at a time, if it is
-            computed plainly.
+        rate: multiply-adds per instruction relative to f32 in the direct convolution.
     """
 
-    total: SumOfProducts
+    contraction: ContractionBlock
     data: int
     kernel: int
     kernel_axes: tuple[int, int, int, int]
@@ -105,73 +108,82 @@ class _Convolution:
 
     @property
     def tiles(self) -> tuple[int, int]:
-        """Tiles along a column, and along a row."""
+        """The number of tiles along rows and columns."""
         _, rows, columns, _ = self.result
-        return -(-rows // WRITTEN), -(-columns // WRITTEN)
+        return -(-rows // OUTPUT_TILE), -(-columns // OUTPUT_TILE)
 
     @property
     def is_faster(self) -> bool:
-        """Whether it takes notably less time, by a rough count of cycles."""
+        """Whether it takes notably less time by the cost model."""
         n, rows, columns, out = self.result
         channels = self.channels
         down, across = self.tiles
         tiles = n * down * across
-        plain = n * rows * columns * KERNEL**2 * channels * out * _PER_PRODUCT
-        plain += KERNEL**2 * channels * out * 4 * _PER_BYTE
-        plain /= self.rate
-        products = READ**2 * tiles * channels * out * _PER_PRODUCT
-        weights = READ**2 * channels * out * 4 * _PER_BYTE
+        direct = (
+            n * rows * columns * KERNEL_SIZE**2 * channels * out * _PER_MULTIPLY_ADD
+        )
+        direct += KERNEL_SIZE**2 * channels * out * 4 * _PER_BYTE
+        direct /= self.rate
+        gemm = INPUT_TILE**2 * tiles * channels * out * _PER_MULTIPLY_ADD
+        weights = INPUT_TILE**2 * channels * out * 4 * _PER_BYTE
         lanes = 16
-        vectors = tiles * (channels + out) / lanes * _PER_TRANSFORM
-        return products + weights + vectors < _GAIN * plain
+        transforms = tiles * (channels + out) / lanes * _PER_TRANSFORM
+        return gemm + weights + transforms < _GAIN * direct
 
     def in_order(self, kernel: np.ndarray) -> np.ndarray:
-        """[KERNEL, KERNEL, input channels, output channels]."""
-        forms = self.total.factors[0].forms  # see _convolution: the kernel comes first
+        """The kernel as [KERNEL, KERNEL, input channels, output channels]."""
+        forms = self.contraction.operands[
+            0
+        ].index_maps  # see _convolution: the kernel comes first
         where = {next(iter(f.coefficients)): d for d, f in enumerate(forms)}
         return kernel.transpose([where[axis] for axis in self.kernel_axes])
 
     def in_panels(self, kernel: np.ndarray) -> np.ndarray:
         """[..., input, output channels] as [..., panels, input channels, width]."""
-        return np.ascontiguousarray(np.moveaxis(in_blocks(kernel, self.width), 0, 2))
+        return np.ascontiguousarray(np.moveaxis(to_panels(kernel, self.width), 0, 2))
 
 
 def _convolution(program: func.FuncOp, unit: VectorUnit) -> _Convolution | None:
-    """The convolution of a program, if tiles fit it and are faster."""
-    found = sum_of_products(program) if may_permute(program) else None
+    """The convolution of a program, if Winograd applies and is faster."""
+    found = match_contraction(program) if may_permute(program) else None
     if found is None or program.attributes["tir.num_outputs"].value != 1:
         return None
-    for kernel, data in (found.factors, found.factors[::-1]):
-        total = SumOfProducts(found.block, found.written, found.places, (kernel, data))
-        fitting = _fitting(total, kernel, data, unit)
+    for kernel, data in (found.operands, found.operands[::-1]):
+        contraction = ContractionBlock(
+            found.block, found.output, found.output_maps, (kernel, data)
+        )
+        fitting = _fitting(contraction, kernel, data, unit)
         if fitting is not None and fitting.is_faster:
             return fitting
     return None
 
 
 def _fitting(
-    total: SumOfProducts, kernel: Read, data: Read, unit: VectorUnit
+    contraction: ContractionBlock,
+    kernel: OperandAccess,
+    data: OperandAccess,
+    unit: VectorUnit,
 ) -> _Convolution | None:
-    axes = _axes(total, kernel, data)
-    element = ir.MemRefType(total.written.type).element_type
+    axes = _kernel_axes(contraction, kernel, data)
+    element = ir.MemRefType(contraction.output.type).element_type
     if axes is None or str(element) != "f32":
         return None
     if any(isinstance(r.buffer.owner, ir.OpView) for r in (kernel, data)):
         return None
-    n, row, column, out = (form.single_axis for form in total.places)
+    n, row, column, out = (form.single_axis for form in contraction.output_maps)
     down, across, channel = axes
-    extents, lanes = total.extents, unit.bits // 32
+    extents, lanes = contraction.extents, unit.bits // 32
     sizes = [extents[a] for a in (n, row, column, out)]
     kernel_axes = (down, across, channel, out)
-    is_small = extents[down] == extents[across] == KERNEL
+    is_small = extents[down] == extents[across] == KERNEL_SIZE
     if not is_small or min(*sizes, extents[channel]) < 1:
         return None
     if extents[channel] % lanes or extents[out] % lanes:
         return None
-    tiles = -(-sizes[1] // WRITTEN) * -(-sizes[2] // WRITTEN)
-    vectors = choose_tile(Rows(tiles), extents[out], lanes, unit.bits).vectors
+    tiles = -(-sizes[1] // OUTPUT_TILE) * -(-sizes[2] // OUTPUT_TILE)
+    vectors = choose_tile(GemmRows(tiles), extents[out], lanes, unit.bits).vectors
     return _Convolution(
-        total,
+        contraction,
         data=ir.BlockArgument(data.buffer).arg_number,
         kernel=ir.BlockArgument(kernel.buffer).arg_number,
         kernel_axes=kernel_axes,
@@ -182,26 +194,30 @@ def _fitting(
     )
 
 
-def _axes(
-    total: SumOfProducts, kernel: Read, data: Read
+def _kernel_axes(
+    contraction: ContractionBlock, kernel: OperandAccess, data: OperandAccess
 ) -> tuple[int, int, int] | None:
-    """The summed axes of windows of stride 1: down, across, and the channels."""
-    if len(total.places) != 4 or len(data.forms) != 4 or len(kernel.forms) != 4:
+    """The kernel axes of stride-1 windows: rows, columns, channels."""
+    if (
+        len(contraction.output_maps) != 4
+        or len(data.index_maps) != 4
+        or len(kernel.index_maps) != 4
+    ):
         return None
-    n, row, column, out = (form.single_axis for form in total.places)
-    if None in (n, row, column, out) or data.forms[0].single_axis != n:
+    n, row, column, out = (form.single_axis for form in contraction.output_maps)
+    if None in (n, row, column, out) or data.index_maps[0].single_axis != n:
         return None
-    down = _tap(data.forms[1], row)
-    across = _tap(data.forms[2], column)
-    channel = data.forms[3].single_axis
+    down = _tap(data.index_maps[1], row)
+    across = _tap(data.index_maps[2], column)
+    channel = data.index_maps[3].single_axis
     if down is None or across is None or channel is None:
         return None
-    read = {form.single_axis for form in kernel.forms}
+    read = {form.single_axis for form in kernel.index_maps}
     return (down, across, channel) if read == {out, down, across, channel} else None
 
 
-def _tap(form: Linear, point: int | None) -> int | None:
-    """The axis that is added to ``point``, if that is all there is."""
+def _tap(form: AffineForm, point: int | None) -> int | None:
+    """The axis added to ``point`` in an index, if the index is their sum."""
     others = [axis for axis in form.coefficients if axis != point]
     is_sum = form.constant == 0 and set(form.coefficients.values()) == {1}
     return (
@@ -213,10 +229,10 @@ def _tap(form: Linear, point: int | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Constants:
-    """The constants that a rewritten call takes in place of its kernel.
+    """The constants of a rewritten call that replace its kernel.
 
     Attributes:
-        kernel: in panels; transformed: the kernel at the points, in panels.
+        kernel: in panels; transformed: the transformed kernel, in panels.
         limits: of the inputs; see :class:`InputLimits`.
     """
 
@@ -229,7 +245,7 @@ class _Rewriting:
     """Rewrites the calls of convolutions."""
 
     def __init__(
-        self, module: IRModule, copies: ProgramCopies, unit: VectorUnit
+        self, module: IRModule, copies: PrimFuncCopies, unit: VectorUnit
     ) -> None:
         self._module, self._copies, self._unit = module, copies, unit
         self._found: dict[str, _Convolution | None] = {}
@@ -237,7 +253,7 @@ class _Rewriting:
         self._made: dict[str, str] = {}
 
     def call(self, op: CallTirOp) -> None:
-        """Rewrite a call, if its program suits, its kernel is known, and has limits."""
+        """Rewrites a call, if its program qualifies and its kernel is constant and has limits."""
         name = op.attributes["callee"].value
         if name not in self._found:
             program = self._copies.programs.get(name)
@@ -245,7 +261,7 @@ class _Rewriting:
                 None if program is None else _convolution(program, self._unit)
             )
         found = self._found[name]
-        values = tensors.elements(op.args)
+        values = tensors.tuple_elements(op.args)
         if found is None or max(found.kernel, found.data) >= len(values):
             return
         constants = self._constants_of(values[found.kernel], found)
@@ -254,14 +270,14 @@ class _Rewriting:
         with ir.InsertionPoint(op), op.location:
             values[found.kernel] = constants.kernel
             values += [constants.transformed, constants.limits]
-            op.operation.operands[0] = tensors.pack(values)
+            op.operation.operands[0] = tensors.pack_tuple(values)
             if name not in self._made:
                 self._made[name] = self._copies.fresh_name(f"{name}_winograd")
                 _write(self._copies.programs[name], found, self._made[name])
         op.attributes["callee"] = ir.FlatSymbolRefAttr.get(self._made[name])
 
     def _constants_of(self, value: ir.Value, found: _Convolution) -> _Constants | None:
-        """The constants of a kernel; None if it is none, or its weights do not suit."""
+        """The constants of a kernel; None if it is not constant, or has no limits."""
         if not isinstance(value.owner, ConstantOp):
             return None
         if (value, found.width) not in self._constants:
@@ -276,29 +292,29 @@ class _Rewriting:
         limits = input_limits(kernel)
         if limits is None:
             return None
-        at_points = transformed_kernel(kernel).astype(np.float32)
+        transformed = transformed_kernel(kernel).astype(np.float32)
         arrays = {
             "panels": found.in_panels(kernel),
-            "winograd": found.in_panels(at_points),
+            "winograd": found.in_panels(transformed),
             "limits": limits.array,
         }
         key = source.key or "constant"
         with ir.InsertionPoint(source), source.location:
             made = [
-                constant(self._module, array, f"{key}.{suffix}")
+                pooled_constant(self._module, array, f"{key}.{suffix}")
                 for suffix, array in arrays.items()
             ]
         return _Constants(*made)
 
 
 def _write(original: func.FuncOp, found: _Convolution, name: str) -> None:
-    """Write the program of a rewritten convolution in front of the original."""
+    """Emits the program of a rewritten convolution before the original."""
     with ir.InsertionPoint(original), original.location:
         _Program(original, found, name).write()
 
 
 class _Program:
-    """Writes the program of one convolution, and copies what follows its sum.
+    """Emits the program of one convolution, and copies its epilogue.
 
     Its inputs are those of the original, the kernel in panels, then the transformed kernel
     and the limits, which no statement reads.
@@ -311,30 +327,32 @@ class _Program:
         panels = -(-found.result[3] // found.width)
         panel = (panels, found.channels, found.width)
         dtype = tensors.dtype_of(types[found.kernel])
-        types[found.kernel] = tensors.tensor_type((KERNEL, KERNEL, *panel), dtype)
+        types[found.kernel] = tensors.tensor_type(
+            (KERNEL_SIZE, KERNEL_SIZE, *panel), dtype
+        )
         types += [
-            tensors.tensor_type((READ, READ, *panel), _F32),
-            tensors.tensor_type((LIMITS,), _F32),
+            tensors.tensor_type((INPUT_TILE, INPUT_TILE, *panel), _F32),
+            tensors.tensor_type((LIMIT_COUNT,), _F32),
         ]
         self.builder = Builder(name, [], types, [_tensor_type(out)])
         self.given = self.builder.inputs
 
     def write(self) -> None:
-        """Write it."""
+        """Emits the program."""
         b, found = self.builder, self.found
-        total = self._convolved()
+        convolved = self._convolved()
         *inputs, out = list(self.original.arguments)
         given = self.given[: len(inputs)]
         mapping = dict(zip(inputs, (g.value for g in given), strict=True))
-        old = found.total.written
-        mapping[old] = total.value
-        result = total
+        old = found.contraction.output
+        mapping[old] = convolved.value
+        result = convolved
         if old != out:
             result = b.alloc(*b.results[0])
             mapping[out] = result.value
         with ir.InsertionPoint(b.function.entry_block):
             for op in list(self.original.entry_block.operations)[:-1]:
-                if op != found.total.block and old not in op.operation.results:
+                if op != found.contraction.block and old not in op.operation.results:
                     clone(op, mapping)
         made = b.finish(result)
         numbers = [found.data, len(inputs), len(inputs) + 1]
@@ -350,7 +368,7 @@ class _Program:
             number = b.cast(x[image, row + r, column + s, c], _F32)
             return number * b.cast(kernel[r, s, o // width, c, o % width], _F32)
 
-        summed = (KERNEL, KERNEL, self.found.channels)
+        summed = (KERNEL_SIZE, KERNEL_SIZE, self.found.channels)
         return b.reduce_over("add", self.found.result, summed, body, _F32, "conv2d")
 
 

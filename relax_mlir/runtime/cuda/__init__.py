@@ -1,7 +1,7 @@
-"""Running compiled models on NVIDIA GPUs.
+"""Runtime for NVIDIA GPUs.
 
-The package imports the standard library, numpy and those modules of ours that do the
-same: files of compiled models carry it, and run where nothing of ours is installed.
+The package imports only the standard library, numpy, and modules of relax_mlir with the
+same restriction: model files bundle it, and run without an installation of relax_mlir.
 """
 
 from relax_mlir.runtime.cuda.arrays import DeviceArray

@@ -1,8 +1,8 @@
-"""``python model.rxm``: run a compiled model for NVIDIA GPUs on this machine's."""
+"""``python model.rxm``: smoke run of a compiled model on this machine's NVIDIA GPU."""
 
 import sys
 
-from relax_mlir.runtime.cuda.trial import main
+from relax_mlir.runtime.cuda.smoke_run import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv))

@@ -1,8 +1,8 @@
-"""The file format of compiled models for NVIDIA GPUs, ``.rxm``.
+"""File format of compiled models for NVIDIA GPUs, ``.rxm``.
 
-A zip archive as that of models for CPUs: a plan, PTX and weights. It is a program as
-well: it carries the sources of its runtime, so that ``python model.rxm`` runs it where
-there are only Python, numpy and the driver.
+A zip archive like that of models for CPUs, with a launch plan, PTX and weights. It is also
+executable: it bundles the sources of its runtime, so that ``python model.rxm`` runs it with
+only Python, numpy and the driver.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import numpy as np
 from relax_mlir.errors import ModelError
 from relax_mlir.runtime.container import (
     add_member,
-    opened,
+    archive_writer,
+    open_archive,
     read_constants,
     read_manifest,
     write_members,
-    writing,
 )
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.plan_checks import check_plan
@@ -44,58 +44,58 @@ __all__ = [
     "write_archive",
 ]
 
-MANIFEST = "cuda.json"  # a member that only such files have
+MANIFEST = "cuda.json"  # identifies the format
 
 _FORMAT = 2
 _PTX = "kernels/{}.ptx"
 _CHIP = re.compile("sm_[0-9]{2,3}a?")
 
-# What runs a model, and needs nothing but the standard library and numpy.
+# Modules of the runtime, which need only the standard library and numpy.
 _SOURCES = (
-    "relax_mlir.dialects.constraints",
-    "relax_mlir.dialects.convolution_shapes",
-    "relax_mlir.dialects.dim_bounds",
-    "relax_mlir.dialects.dim_text",
-    "relax_mlir.dialects.dims",
-    "relax_mlir.dialects.intervals",
-    "relax_mlir.dialects.monomials",
-    "relax_mlir.dialects.symbols",
+    "relax_mlir.symbolic.constraints",
+    "relax_mlir.symbolic.convolution_shapes",
+    "relax_mlir.symbolic.bounds",
+    "relax_mlir.symbolic.text",
+    "relax_mlir.symbolic.dims",
+    "relax_mlir.symbolic.intervals",
+    "relax_mlir.symbolic.monomials",
+    "relax_mlir.symbolic.symbols",
     "relax_mlir.errors",
-    "relax_mlir.files",
+    "relax_mlir.support.files",
     "relax_mlir.runtime.compiled_model",
     "relax_mlir.runtime.container",
     "relax_mlir.runtime.cuda.__main__",
     "relax_mlir.runtime.cuda.archive",
-    "relax_mlir.runtime.cuda.arguments",
+    "relax_mlir.runtime.cuda.kernel_arguments",
     "relax_mlir.runtime.cuda.arrays",
-    "relax_mlir.runtime.cuda.calls",
-    "relax_mlir.runtime.cuda.captured",
-    "relax_mlir.runtime.cuda.convolutions",
-    "relax_mlir.runtime.cuda.convolver",
-    "relax_mlir.runtime.cuda.copies",
+    "relax_mlir.runtime.cuda.call_queue",
+    "relax_mlir.runtime.cuda.cuda_graph",
+    "relax_mlir.runtime.cuda.conv_descriptors",
+    "relax_mlir.runtime.cuda.cudnn_conv",
+    "relax_mlir.runtime.cuda.strided_copy",
     "relax_mlir.runtime.cuda.cublaslt",
     "relax_mlir.runtime.cuda.cudnn",
     "relax_mlir.runtime.cuda.devices",
     "relax_mlir.runtime.cuda.dlpack",
     "relax_mlir.runtime.cuda.driver",
     "relax_mlir.runtime.cuda.executable",
-    "relax_mlir.runtime.cuda.given",
-    "relax_mlir.runtime.cuda.growing_memory",
+    "relax_mlir.runtime.cuda.input_validation",
+    "relax_mlir.runtime.cuda.virtual_memory",
     "relax_mlir.runtime.cuda.launches",
     "relax_mlir.runtime.cuda.libraries",
     "relax_mlir.runtime.cuda.loading",
     "relax_mlir.runtime.cuda.memory",
     "relax_mlir.runtime.cuda.modules",
-    "relax_mlir.runtime.cuda.multiplier",
+    "relax_mlir.runtime.cuda.cublaslt_matmul",
     "relax_mlir.runtime.cuda.plan",
     "relax_mlir.runtime.cuda.plan_checks",
     "relax_mlir.runtime.cuda.pointers",
-    "relax_mlir.runtime.cuda.products",
-    "relax_mlir.runtime.cuda.rivals",
+    "relax_mlir.runtime.cuda.matmul_descriptors",
+    "relax_mlir.runtime.cuda.library_baselines",
     "relax_mlir.runtime.cuda.session",
     "relax_mlir.runtime.cuda.shared_libraries",
     "relax_mlir.runtime.cuda.tensor_maps",
-    "relax_mlir.runtime.cuda.trial",
+    "relax_mlir.runtime.cuda.smoke_run",
     "relax_mlir.runtime.elements",
     "relax_mlir.runtime.model_file",
     "relax_mlir.runtime.process_exit",
@@ -104,20 +104,19 @@ _SOURCES = (
     "relax_mlir.runtime.signing",
     "relax_mlir.runtime.sizes",
 )
-# Packages that are more than their modules at home, and nothing more there.
-_PACKAGES = ("relax_mlir", "relax_mlir.dialects", "relax_mlir.runtime")
-_PACKAGES += ("relax_mlir.runtime.cuda",)
-_START = "relax_mlir.runtime.cuda.__main__"
+# Packages, which are empty in the archive.
+_PACKAGES = tuple(sorted({n.rpartition(".")[0] for n in _SOURCES} | {"relax_mlir"}))
+_MAIN_MODULE = "relax_mlir.runtime.cuda.__main__"
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a model computes from some random inputs, on another machine.
+    """Expected outputs of a model for random inputs, computed on another machine.
 
     Attributes:
-        seed: of the inputs; sizes: of their open dimensions.
+        seed: of the inputs; sizes: values of their symbolic sizes.
         tolerance: largest difference, relative to the scale of an output.
-        outputs: that were computed there.
+        outputs: the expected values.
     """
 
     seed: int
@@ -128,16 +127,16 @@ class Check:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
         ptx: of every program of the plan.
-        plan: what ``main`` does.
-        signature: fields of the signature, as JSON holds them.
-        chip: what the code is for, such as ``sm_90a``.
+        plan: the launch plan of ``main``.
+        signature: fields of the signature in JSON form.
+        chip: the target of the code, such as ``sm_90a``.
         constants: the weights by key.
-        kernels: that ``main`` calls, in order.
-        check: what it is to compute, if somebody has said so.
+        kernels: kernel calls of ``main``, in order.
+        check: expected outputs; None if unknown.
     """
 
     ptx: tuple[bytes, ...]
@@ -152,21 +151,21 @@ class Contents:
 def write_archive(
     target: str | os.PathLike[str] | BinaryIO, contents: Contents
 ) -> None:
-    """Write a file, whole or not at all; or to one that is open.
+    """Write a file atomically, or write to an open one.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
-    with writing(target) as archive:
+    with archive_writer(target) as archive:
         _write(archive, contents)
         for name, source in _sources().items():
             add_member(archive, name, source)
 
 
 def pack(contents: Contents) -> bytes:
-    """The same for a part of another file, without the runtime."""
+    """The serialised form as a member of another archive, without the runtime."""
     file = io.BytesIO()
-    with writing(file) as archive:
+    with archive_writer(file) as archive:
         _write(archive, contents)
     return file.getvalue()
 
@@ -191,49 +190,49 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
 
 
 def _check_name(number: int) -> str:
-    """The key of an output among the weights; no other has a line's end in it."""
+    """Key of an expected output among the weights; no other key contains a newline."""
     return f"\n{number}"
 
 
 def _sources() -> dict[str, bytes]:
-    """The runtime, by the names that its files have in an archive."""
-    found = {f"{p.replace('.', '/')}/__init__.py": b"" for p in _PACKAGES}
+    """Sources of the runtime, by member name."""
+    sources = {f"{p.replace('.', '/')}/__init__.py": b"" for p in _PACKAGES}
     for name in _SOURCES:
-        found[f"{name.replace('.', '/')}.py"] = _source(name)
-    return {**found, "__main__.py": _source(_START)}
+        sources[f"{name.replace('.', '/')}.py"] = _source(name)
+    return {**sources, "__main__.py": _source(_MAIN_MODULE)}
 
 
 def _source(name: str) -> bytes:
-    """The text of a module of ours, which may itself be in an archive."""
+    """Source of a module, which may itself be in an archive."""
     spec = importlib.util.find_spec(name)
-    loader: Any = None if spec is None else spec.loader  # Any: of files, or of archives
+    loader: Any = None if spec is None else spec.loader  # Any: file or zip loader
     source = None if loader is None else loader.get_source(name)
     if source is None:
-        raise ModelError(f"`{name}`: its source is not there, which the file carries")
+        raise ModelError(f"`{name}`: its source is missing, which the file bundles")
     return source.encode()
 
 
 def read_archive(path: str | os.PathLike[str]) -> Contents:
-    """Read a file and check that it is what was written.
+    """Read a file, with verification of its digest and plan.
 
     Raises:
-        ModelError: there is no such file, it is damaged, or of another version.
+        ModelError: the file is missing, damaged, or of another version.
     """
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         return _read(archive)
 
 
 def is_packed(data: bytes) -> bool:
-    """Whether bytes are what :func:`pack` makes."""
+    """Whether data are a result of :func:`pack`."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return MANIFEST in archive.namelist()
 
 
 def unpack(data: bytes) -> Contents:
-    """What :func:`pack` made.
+    """Inverse of :func:`pack`.
 
     Raises:
-        ValueError: it is damaged, or of another version.
+        ValueError: the data are damaged, or of another version.
     """
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return _read(archive)
@@ -250,19 +249,19 @@ def _read(archive: zipfile.ZipFile) -> Contents:
         check = Check(seed, sizes, tolerance, outputs)
     plan = Plan.from_fields(manifest["plan"])
     kernels = tuple(map(KernelCall.from_fields, manifest["kernels"]))
-    found = Contents(ptx, plan, signature, manifest["chip"], arrays, kernels, check)
-    _check(found)
-    return found
+    contents = Contents(ptx, plan, signature, manifest["chip"], arrays, kernels, check)
+    _check(contents)
+    return contents
 
 
 def _check(contents: Contents) -> None:
-    """Refuse what no compiler has made.
+    """Verify the contents of a file.
 
     Raises:
-        ValueError: a part is not what it must be, or does not fit another.
+        ValueError: a part is invalid, or inconsistent with another.
     """
     if not _CHIP.fullmatch(contents.chip):
-        raise ValueError(f"code for {contents.chip!r}")
+        raise ValueError(f"unknown chip {contents.chip!r}")
     signature = Signature.from_fields(contents.signature)
     SizeBinder(signature)
     counts = {

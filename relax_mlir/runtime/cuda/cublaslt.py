@@ -1,4 +1,4 @@
-"""NVIDIA's cuBLASLt, called through ctypes: where it is found, and every call checked.
+"""Bindings of NVIDIA's cuBLASLt by ctypes, with checked calls.
 
 Source: cuBLAS, "Using the cuBLASLt API"; the numbers are those of ``cublasLt.h``,
 ``cublas_api.h`` and ``library_types.h``.
@@ -21,11 +21,15 @@ from ctypes import (
 from typing import Any
 
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary, dotted, find
+from relax_mlir.runtime.cuda.shared_libraries import (
+    SharedLibrary,
+    find_library,
+    format_version,
+)
 
 __all__ = ["LIBRARIES", "Algorithm", "CublasLt", "library"]
 
-# By the version of CUDA that each needs of the driver, the newest first.
+# By major CUDA version that the driver has to support, the newest first.
 LIBRARIES = {13: "libcublasLt.so.13", 12: "libcublasLt.so.12"}
 _PACKAGES = {13: "nvidia-cublas", 12: "nvidia-cublas-cu12"}  # of pip
 
@@ -33,13 +37,13 @@ _PACKAGES = {13: "nvidia-cublas", 12: "nvidia-cublas-cu12"}  # of pip
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}
 COMPUTE_F32, COMPUTE_F64, COMPUTE_TF32 = 68, 70, 77
 # cublasLtMatmulDescAttributes_t.
-TURN_A, TURN_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8
+TRANSPOSE_A, TRANSPOSE_B, EPILOGUE, BIAS_POINTER = 3, 4, 7, 8
 # cublasLtMatrixLayoutAttribute_t.
 BATCH_COUNT, BATCH_STEP = 5, 6
 # cublasLtMatmulPreferenceAttributes_t.
 WORKSPACE_BYTES, REDUCTION_SCHEMES = 1, 3
 ALIGNMENTS = (5, 6, 7, 8)  # bytes, of A, B, C and D
-# cublasLtReductionScheme_t: sums of parts of a sum are not rounded to the result's type.
+# cublasLtReductionScheme_t: split-K partial sums stay in the compute type.
 REDUCED_IN_COMPUTE_TYPE = 2
 # cublasLtEpilogue_t.
 EPILOGUE_RELU, EPILOGUE_BIAS = 2, 4
@@ -66,7 +70,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
 
 
 class Algorithm(ctypes.Structure):
-    """``cublasLtMatmulHeuristicResult_t``: how a product is computed."""
+    """``cublasLtMatmulHeuristicResult_t``: an algorithm and its workspace."""
 
     _fields_ = (
         ("algorithm", c_uint64 * 8),
@@ -81,52 +85,54 @@ class CublasLt(SharedLibrary):
     """The library.
 
     Args:
-        loaded: the library; path: what it was loaded as.
+        loaded: the library; path: that it was loaded from.
 
     Raises:
-        DeviceError: it lacks a function.
+        DeviceError: the library lacks a function.
     """
 
-    name, needs = "cuBLASLt", "that of CUDA 12.0 or later"
+    name, needs = "cuBLASLt", "the version of CUDA 12.0 or later"
     arguments, starts = _ARGUMENTS, "cublasLtCreate"
 
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
         super().__init__(loaded, path)
         get_version = self.function("cublasLtGetVersion", (), c_size_t)
-        self.version = dotted(get_version())
+        self.version = format_version(get_version())
         self._text = self.function("cublasLtGetStatusName", (c_int,), c_char_p)
 
     def describe(self, status: int) -> str:
         text = (self._text(status) or b"?").decode(errors="replace")
         return f"{text} ({status})"
 
-    def set(self, kind: str, made: int, attribute: int, value: Any, what: str) -> None:
-        """Set an attribute of a descriptor to a value of ctypes.
+    def set(
+        self, kind: str, descriptor: int, attribute: int, value: Any, what: str
+    ) -> None:
+        """Set an attribute of a descriptor to a ctypes value.
 
         Args:
             kind: of the descriptor, such as ``MatmulDesc``.
         """
         size_bytes = ctypes.sizeof(value)
         name = f"cublasLt{kind}SetAttribute"
-        self.call(name, made, attribute, byref(value), size_bytes, what=what)
+        self.call(name, descriptor, attribute, byref(value), size_bytes, what=what)
 
 
 def library(device: Device, major: int | None = None) -> CublasLt:
-    """The library: that which the process has, a package of pip, or the system's.
+    """Find the library: already loaded, of a pip package, or the system's.
 
-    One that is newer than the driver is passed over.
+    Versions newer than the driver are skipped.
 
     Args:
-        major: the version of CUDA that it is to be of, the first part; any if not given.
+        major: required major CUDA version; any by default.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: no library can be loaded.
     """
-    most, _ = device.driver.version
-    wanted = {n: name for n, name in LIBRARIES.items() if major in (None, n)}
-    return find(CublasLt.name, wanted, _PACKAGES, most, _opened)
+    driver_major, _ = device.driver.version
+    names = {n: name for n, name in LIBRARIES.items() if major in (None, n)}
+    return find_library(CublasLt.name, names, _PACKAGES, driver_major, _load)
 
 
 @functools.cache
-def _opened(path: str, flags: int) -> CublasLt:
+def _load(path: str, flags: int) -> CublasLt:
     return CublasLt(ctypes.CDLL(path, ctypes.DEFAULT_MODE | flags), path)

@@ -1,7 +1,7 @@
-"""NVIDIA's cuDNN 9, called through ctypes: where it is found, and every call checked.
+"""Bindings of NVIDIA's cuDNN 9 backend API by ctypes, with checked calls.
 
-These are the functions of its graphs: descriptors with attributes, of tensors, operations,
-engines and plans, which are final before they are used.
+The backend API describes tensors, operations, engines and execution plans by descriptors
+with attributes, which are finalised before use.
 
 Source: cuDNN 9 API reference, "cudnn_graph library"; the numbers are those of
 ``cudnn_graph.h`` of 9.28.
@@ -31,11 +31,15 @@ from typing import Any, NamedTuple
 from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda import cublaslt
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary, dotted, find
+from relax_mlir.runtime.cuda.shared_libraries import (
+    SharedLibrary,
+    find_library,
+    format_version,
+)
 
 __all__ = ["LIBRARIES", "Attribute", "Cudnn", "Descriptors", "library"]
 
-# By the version of CUDA that each needs of the driver, the newest first.
+# By major CUDA version that the driver has to support, the newest first.
 LIBRARIES = {13: "libcudnn.so.9", 12: "libcudnn.so.9"}
 _PACKAGES = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}  # of pip
 _MAJOR = 9
@@ -46,7 +50,7 @@ class Attribute(NamedTuple):
 
     Attributes:
         number: a ``cudnnBackendAttributeName_t``.
-        kind: of its values, a ``cudnnBackendAttributeType_t``; type: of them in C.
+        kind: type of its values, a ``cudnnBackendAttributeType_t``; type: in C.
     """
 
     number: int
@@ -63,14 +67,14 @@ _POINTWISE_MODE, _DESCRIPTOR = (14, c_int), (15, c_void_p)
 # cudnnBackendDescriptorType_t, and the attributes of each.
 POINTWISE = 0
 POINTWISE_MODE = Attribute(0, *_POINTWISE_MODE)
-POINTWISE_SUMS = Attribute(1, *_DATA_TYPE)
+POINTWISE_COMPUTE_TYPE = Attribute(1, *_DATA_TYPE)
 CONVOLUTION = 1
-CONVOLUTION_SUMS = Attribute(100, *_DATA_TYPE)
+CONVOLUTION_COMPUTE_TYPE = Attribute(100, *_DATA_TYPE)
 CONVOLUTION_MODE = Attribute(101, *_CONVOLUTION_MODE)
 DILATIONS = Attribute(102, *_INT64)
-STEPS = Attribute(103, *_INT64)
-PADS_BEHIND = Attribute(104, *_INT64)
-PADS_BEFORE = Attribute(105, *_INT64)
+STRIDES = Attribute(103, *_INT64)
+POST_PADS = Attribute(104, *_INT64)
+PRE_PADS = Attribute(105, *_INT64)
 RANK = Attribute(106, *_INT64)
 ENGINE = 2
 ENGINE_NOTES = Attribute(1303, *_NOTE)
@@ -85,32 +89,32 @@ PLAN_HANDLE = Attribute(400, *_HANDLE)
 PLAN_CONFIG = Attribute(401, *_DESCRIPTOR)
 PLAN_WORKSPACE_BYTES = Attribute(402, *_INT64)
 CONVOLVE = 10
-# Alpha and beta, by whether sums are f64. Those of another type than the sums are taken, and
-# read as numbers of that type: a 1 of 8 bytes is 0 for sums of 4.
+# Alpha and beta, by whether the compute type is f64. The library accepts the other type, but
+# reinterprets its bits: the double 1 is the float 0.
 CONVOLVE_ALPHA = {False: Attribute(700, *_FLOAT), True: Attribute(700, *_DOUBLE)}
 CONVOLVE_BETA = {False: Attribute(701, *_FLOAT), True: Attribute(701, *_DOUBLE)}
-CONVOLVE_HOW = Attribute(702, *_DESCRIPTOR)
+CONVOLVE_DESCRIPTOR = Attribute(702, *_DESCRIPTOR)
 CONVOLVE_WEIGHTS = Attribute(703, *_DESCRIPTOR)
-CONVOLVE_PICTURE = Attribute(704, *_DESCRIPTOR)
+CONVOLVE_IMAGE = Attribute(704, *_DESCRIPTOR)
 CONVOLVE_RESULT = Attribute(705, *_DESCRIPTOR)
-MAP = 13
-MAP_HOW = Attribute(750, *_DESCRIPTOR)
-MAP_OPERAND = Attribute(751, *_DESCRIPTOR)
-MAP_ADDED = Attribute(752, *_DESCRIPTOR)
-MAP_RESULT = Attribute(753, *_DESCRIPTOR)
+ELEMENTWISE = 13
+ELEMENTWISE_DESCRIPTOR = Attribute(750, *_DESCRIPTOR)
+ELEMENTWISE_X = Attribute(751, *_DESCRIPTOR)
+ELEMENTWISE_B = Attribute(752, *_DESCRIPTOR)
+ELEMENTWISE_Y = Attribute(753, *_DESCRIPTOR)
 GRAPH = 15
 GRAPH_HANDLE = Attribute(800, *_HANDLE)
 GRAPH_OPERATIONS = Attribute(801, *_DESCRIPTOR)
-ADDRESSES = 16
-ADDRESSES_NUMBERS = Attribute(1000, *_INT64)
-ADDRESSES_POINTERS = Attribute(1001, *_POINTER)
-ADDRESSES_WORKSPACE = Attribute(1003, *_POINTER)
+VARIANT_PACK = 16
+VARIANT_PACK_IDS = Attribute(1000, *_INT64)
+VARIANT_PACK_POINTERS = Attribute(1001, *_POINTER)
+VARIANT_PACK_WORKSPACE = Attribute(1003, *_POINTER)
 TENSOR = 17
 TENSOR_ALIGNMENT_BYTES = Attribute(900, *_INT64)
 TENSOR_TYPE = Attribute(901, *_DATA_TYPE)
 TENSOR_SIZES = Attribute(902, *_INT64)
 TENSOR_STRIDES = Attribute(903, *_INT64)
-TENSOR_NUMBER = Attribute(906, *_INT64)
+TENSOR_ID = Attribute(906, *_INT64)
 TENSOR_IS_VIRTUAL = Attribute(907, *_BOOLEAN)
 
 # cudnnDataType_t.
@@ -119,14 +123,14 @@ TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 9}
 CROSS_CORRELATION = 1
 # cudnnPointwiseMode_t.
 ADD, RELU = 0, 100
-# cudnnBackendHeurMode_t: by a model of the device; and what computes most, if slowly.
-MODES = (3, 2)
+# cudnnBackendHeurMode_t: mode A, by a model of the device; and the fallback.
+HEURISTICS_MODES = (3, 2)
 # cudnnBackendNumericalNote_t.
-NOTES = 10  # how many there are
-ON_TENSOR_CORES = 0
-# Factors or sums of fewer bits, transforms (Fourier, Winograd, by three sizes), and sums that
-# are added up in another order each time.
-INEXACT = frozenset({1, 2, 3, 4, 5, 6, 7, 8})
+NOTE_COUNT = 10
+TENSOR_CORE_NOTE = 0
+# Reduced precision of inputs or accumulation, transforms (FFT, Winograd in three tile
+# sizes), and nondeterministic accumulation.
+INEXACT_NOTES = frozenset({1, 2, 3, 4, 5, 6, 7, 8})
 
 _ATTRIBUTE = (c_void_p, c_int, c_int, c_int64)
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
@@ -146,23 +150,23 @@ class Cudnn(SharedLibrary):
     """The library.
 
     Attributes:
-        version: its own; cuda: the version of CUDA that it is built for, the first part.
-        lock: is held by who sets a handle's stream, until the call is done that it is for.
+        version: of the library; cuda: major CUDA version that it is built for.
+        lock: to hold while a handle's stream is set and used.
 
     Args:
-        loaded: the library; path: what it was loaded as.
+        loaded: the library; path: that it was loaded from.
 
     Raises:
-        DeviceError: it is of another version, or lacks a function.
+        DeviceError: the library has another version, or lacks a function.
     """
 
-    name, needs = "cuDNN", f"that of version {_MAJOR}"
+    name, needs = "cuDNN", f"version {_MAJOR}"
     arguments, starts = _ARGUMENTS, "cudnnCreate"
 
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
         super().__init__(loaded, path)
         number = self.function("cudnnGetVersion", (), c_size_t)()
-        self.version = dotted(number)
+        self.version = format_version(number)
         if number // 10000 != _MAJOR:
             raise DeviceError(f"{path}: expected cuDNN {_MAJOR}, got {self.version}")
         self.cuda = self.function("cudnnGetCudartVersion", (), c_size_t)() // 1000
@@ -175,102 +179,108 @@ class Cudnn(SharedLibrary):
         text = (self._text(status) or b"?").decode(errors="replace")
         message = ctypes.create_string_buffer(_TEXT_BYTES)
         self._last(message, _TEXT_BYTES)
-        said = " ".join(message.value.decode(errors="replace").split())
-        return f"{text} ({status})" + (f": {said}" if said else "")
+        details = " ".join(message.value.decode(errors="replace").split())
+        return f"{text} ({status})" + (f": {details}" if details else "")
 
 
 class Descriptors:
-    """Descriptors, given back together.
+    """A group of descriptors that are destroyed together.
 
     Args:
-        what: they tell, for errors.
+        what: description for errors.
     """
 
     def __init__(self, library: Cudnn, what: str) -> None:
         self._library, self._what = library, what
-        self._made = ExitStack()
+        self._resources = ExitStack()
 
     def _call(self, name: str, *arguments: Any) -> None:  # Any: C values
         self._library.call(name, *arguments, what=self._what)
 
     def empty(self, kind: int) -> int:
-        """One that the library fills.
+        """Create a descriptor for the library to fill in.
 
         Raises:
-            DeviceError: there is no memory for it.
+            DeviceError: it cannot be created.
         """
-        made = c_void_p()
-        self._call("cudnnBackendCreateDescriptor", kind, byref(made))
-        self._made.callback(self._call, "cudnnBackendDestroyDescriptor", made)
-        return made.value or 0
+        descriptor = c_void_p()
+        self._call("cudnnBackendCreateDescriptor", kind, byref(descriptor))
+        destroy = self._call, "cudnnBackendDestroyDescriptor", descriptor
+        self._resources.callback(*destroy)
+        return descriptor.value or 0
 
     def make(self, kind: int, attributes: Mapping[Attribute, Sequence[Any]]) -> int:
-        """A final one with values of its attributes; Any: values of C.
+        """Create and finalise a descriptor with attributes; Any: C values.
 
         Raises:
-            DeviceError: the library refuses it.
+            DeviceError: the library rejects it.
         """
-        made = self.empty(kind)
-        for (number, of, type_), values in attributes.items():
-            given = (type_ * len(values))(*values)
-            self._call("cudnnBackendSetAttribute", made, number, of, len(values), given)
-        self._call("cudnnBackendFinalize", made)
-        return made
+        descriptor = self.empty(kind)
+        for (number, value_kind, type_), values in attributes.items():
+            array = (type_ * len(values))(*values)
+            arguments = descriptor, number, value_kind, len(values), array
+            self._call("cudnnBackendSetAttribute", *arguments)
+        self._call("cudnnBackendFinalize", descriptor)
+        return descriptor
 
-    def values(self, made: int, attribute: Attribute, most: int) -> list[Any]:
-        """Those of an attribute of a final descriptor; Any: values of C.
+    def values(self, descriptor: int, attribute: Attribute, limit: int) -> list[Any]:
+        """Values of an attribute of a finalised descriptor; Any: C values.
 
         Raises:
-            DeviceError: it has none.
+            DeviceError: the descriptor lacks the attribute.
         """
-        found = (attribute.type * most)()
-        return list(found[: self._read(made, attribute, most, found)])
+        array = (attribute.type * limit)()
+        return list(array[: self._read(descriptor, attribute, limit, array)])
 
-    def parts(self, made: int, attribute: Attribute, kind: int) -> list[int]:
-        """The same, of descriptors of some kind, in the order of the library.
+    def parts(self, descriptor: int, attribute: Attribute, kind: int) -> list[int]:
+        """Descriptors that are values of an attribute, in the library's order.
 
         Raises:
-            DeviceError: it has none.
+            DeviceError: the descriptor lacks the attribute.
         """
-        most = self._read(made, attribute, 0, None)
-        given = (c_void_p * most)(*(self.empty(kind) for _ in range(most)))
-        return [n or 0 for n in given[: self._read(made, attribute, most, given)]]
+        limit = self._read(descriptor, attribute, 0, None)
+        array = (c_void_p * limit)(*(self.empty(kind) for _ in range(limit)))
+        count = self._read(descriptor, attribute, limit, array)
+        return [part or 0 for part in array[:count]]
 
-    def _read(self, made: int, attribute: Attribute, most: int, into: Any) -> int:
-        """How many values were read; Any: an array of ctypes."""
+    def _read(
+        self, descriptor: int, attribute: Attribute, limit: int, array: Any
+    ) -> int:
+        """Read an attribute; returns the number of values; Any: an array of ctypes."""
         count, (number, kind, _) = c_int64(), attribute
         name = "cudnnBackendGetAttribute"
-        self._call(name, made, number, kind, most, byref(count), into)
+        self._call(name, descriptor, number, kind, limit, byref(count), array)
         return count.value
 
     def close(self) -> None:
-        """Give all of them back."""
-        self._made.close()
+        """Destroy the descriptors."""
+        self._resources.close()
 
 
 def library(device: Device) -> Cudnn:
-    """The library: that which the process has, a package of pip, or the system's.
+    """Find the library: already loaded, of a pip package, or the system's.
 
-    One that is built for a newer CUDA than the driver's is passed over, and one without
-    the cuBLASLt of the same CUDA: it ends the process where it wants that.
+    Skips a library that is built for a newer CUDA than the driver's, and one without the
+    cuBLASLt of the same CUDA version, since it aborts the process when it needs that.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: no library can be loaded.
     """
-    most, _ = device.driver.version
+    driver_major, _ = device.driver.version
 
-    def opened(path: str, flags: int) -> Cudnn:
-        found = _opened(path, flags)
-        if found.cuda > most:
+    def load(path: str, flags: int) -> Cudnn:
+        loaded = _load(path, flags)
+        if loaded.cuda > driver_major:
             raise DeviceError(
-                f"{path}: it is built for CUDA {found.cuda}, the driver is of CUDA {most}"
+                f"{path}: it is built for CUDA {loaded.cuda}, the driver is of CUDA "
+                f"{driver_major}"
             )
-        cublaslt.library(device, found.cuda)
-        return found
+        cublaslt.library(device, loaded.cuda)
+        return loaded
 
-    return find(Cudnn.name, LIBRARIES, _PACKAGES, most, opened)
+    return find_library(Cudnn.name, LIBRARIES, _PACKAGES, driver_major, load)
 
 
 @functools.cache
-def _opened(path: str, flags: int) -> Cudnn:
+def _load(path: str, flags: int) -> Cudnn:
     return Cudnn(ctypes.CDLL(path, ctypes.DEFAULT_MODE | flags), path)

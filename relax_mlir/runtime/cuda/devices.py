@@ -1,4 +1,4 @@
-"""GPUs: what there is, and streams and events of one."""
+"""GPUs of this machine, their contexts, streams and events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from relax_mlir.runtime.cuda.driver import (
 __all__ = [
     "Device",
     "Event",
-    "RepeatedEvent",
+    "ReusableEvent",
     "compute_capability",
     "device",
     "device_names",
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def device_names() -> list[str]:
-    """The names of the GPUs; empty where there is no driver or no device."""
+    """Names of the GPUs; empty without a driver or device."""
     try:
         count = driver().device_count()
         return [device(ordinal).name for ordinal in range(count)]
@@ -41,54 +41,54 @@ def device_names() -> list[str]:
 
 
 def compute_capability(ordinal: int = 0) -> int | None:
-    """That of a device, such as 90; None if there is no such device."""
+    """Compute capability of a device, such as 90; None if the device does not exist."""
     try:
         return device(ordinal).compute_capability
     except DeviceError:
         return None
 
 
-class Holder(Protocol):
-    """Who holds memory that can be had when it is short."""
+class MemoryHolder(Protocol):
+    """Holder of memory that can be reclaimed under memory pressure."""
 
     def give_back_idle(self) -> bool:
-        """Give back what no call uses; whether there was any."""
+        """Free memory that no call uses; returns whether there was any."""
         ...
 
 
 class Device:
-    """A GPU, in its primary context, which other libraries of the process use as well.
+    """A GPU with its primary context, shared with other libraries of the process.
 
     Attributes:
-        idle_events: the driver's handles.
-        holders: of memory, who are asked before there is none left, by number.
-        taken: the bytes of all memory, and what for, by address.
-        leaving: memory that goes back to the driver, and the calls that still use it.
+        idle_events: handles of events for reuse.
+        holders: holders of reclaimable memory, by number.
+        allocations: size and purpose of all allocations, by address.
+        pending_frees: memory to free, with the events of calls that still use it.
 
     Args:
-        ordinal: its number.
+        ordinal: of the GPU.
 
     Raises:
-        DeviceError: there is no such GPU.
+        DeviceError: the GPU does not exist.
     """
 
     def __init__(self, driver: Driver, ordinal: int) -> None:
         count = driver.device_count()
         if not 0 <= ordinal < count:
             raise DeviceError(
-                f"GPU {ordinal} is not there: this machine has {count or 'none'}"
+                f"GPU {ordinal} does not exist: this machine has {count or 'none'}"
             )
         self.driver, self.ordinal = driver, ordinal
         self.idle_events: list[int] = []
-        self.holders: dict[int, weakref.ref[Holder]] = {}
-        self.taken: dict[int, tuple[int, str]] = {}
-        self.leaving: deque[tuple[Any, tuple[Event, ...]]] = deque()
+        self.holders: dict[int, weakref.ref[MemoryHolder]] = {}
+        self.allocations: dict[int, tuple[int, str]] = {}
+        self.pending_frees: deque[tuple[Any, tuple[Event, ...]]] = deque()
         what = f"GPU {ordinal} cannot be used"
         self._handle = driver.handle("cuDeviceGet", ordinal, what=what)
 
     @property
     def name(self) -> str:
-        """What NVIDIA calls it."""
+        """The product name."""
         text = ctypes.create_string_buffer(256)
         what = f"GPU {self.ordinal} has no name"
         self.driver.call("cuDeviceGetName", text, len(text), self._handle, what=what)
@@ -96,31 +96,31 @@ class Device:
 
     @functools.cached_property
     def compute_capability(self) -> int:
-        """Such as 90."""
+        """The compute capability, such as 90."""
         major, minor = map(self.attribute, COMPUTE_CAPABILITY)
         return 10 * major + minor
 
     @functools.cached_property
     def shared_bytes(self) -> int:
-        """The shared memory that a block may ask for."""
+        """Maximum shared memory per block, with opt-in."""
         return self.attribute(SHARED_BYTES_OPT_IN)
 
     @property
     def memory_bytes(self) -> int:
-        """All of its memory."""
-        what = f"GPU {self.ordinal} does not tell its memory"
+        """Total memory."""
+        what = f"the memory of GPU {self.ordinal} cannot be queried"
         return self.driver.handle("cuDeviceTotalMem_v2", self._handle, what=what)
 
     def attribute(self, number: int) -> int:
-        """A property of it, by the driver's number."""
-        what = f"GPU {self.ordinal} does not tell attribute {number}"
+        """A device attribute, by the driver's number."""
+        what = f"attribute {number} of GPU {self.ordinal} cannot be queried"
         return self.driver.handle(
             "cuDeviceGetAttribute", number, self._handle, what=what
         )
 
     @functools.cached_property
     def max_pitch_bytes(self) -> int:
-        """The largest distance of rows that a copy of many takes."""
+        """Maximum pitch of 2-D copies."""
         return self.attribute(MAX_PITCH_BYTES)
 
     @functools.cached_property
@@ -132,34 +132,34 @@ class Device:
         return _Current(self.driver, context, what)
 
     def current(self) -> _Current:
-        """Make it the device that calls of this thread are about, in a ``with``."""
+        """Context manager that makes the device current for this thread."""
         return self._current
 
     def make(self, function: str, what: str, flags: int | None = None) -> int:
-        """A stream or an event: what a function without arguments but flags makes."""
-        given = _FLAGS[function] if flags is None else flags
+        """Create a stream or an event, by a function whose only argument is flags."""
+        value = _FLAGS[function] if flags is None else flags
         with self.current():
-            return self.driver.handle(function, given, what=what)
+            return self.driver.handle(function, value, what=what)
 
     def wait(self) -> None:
-        """Wait until all is done that it was told.
+        """Wait for all work of the device.
 
         Raises:
-            DeviceError: some of it fails.
+            DeviceError: some of it failed.
         """
         with self.current():
             what = f"GPU {self.ordinal} fails"
             self.driver.call("cuCtxSynchronize", what=what)
 
     def check_stream(self, stream: int) -> None:
-        """Refuse a stream whose work becomes a graph of somebody's instead of being done.
+        """Check that a stream is not being captured into a CUDA graph.
 
-        The graph would use memory of the model whenever it is launched.
+        The graph would use memory of the model at unsynchronised times.
 
         Raises:
-            DeviceError: it is such, or none.
+            DeviceError: the stream is being captured, or is invalid.
         """
-        if not stream:  # of all libraries: nobody captures it
+        if not stream:  # the default stream cannot be captured
             return
         what, captured = "`main`: its stream cannot be used", ctypes.c_int()
         self.driver.call("cuStreamIsCapturing", stream, byref(captured), what=what)
@@ -170,19 +170,19 @@ class Device:
             )
 
     def left_bytes(self) -> int:
-        """The memory that nobody has taken, of any program."""
-        what = f"GPU {self.ordinal} does not tell its memory"
-        whole = ctypes.c_size_t()
-        return self.driver.handle("cuMemGetInfo_v2", byref(whole), what=what)
+        """Free memory of the device, over all processes."""
+        what = f"the memory of GPU {self.ordinal} cannot be queried"
+        total = ctypes.c_size_t()
+        return self.driver.handle("cuMemGetInfo_v2", byref(total), what=what)
 
 
-# Streams that do not wait for others; events that measure no times.
+# Non-blocking streams; events without timing.
 _FLAGS = {"cuStreamCreate": 1, "cuEventCreate": 2}
-_TIMED = 0  # flags of events that do
+_TIMED = 0  # flags of events with timing
 
 
 class _Current:
-    """A context that is pushed and popped; without state of its own, for all threads."""
+    """Pushes and pops a context; stateless, so it can be shared by threads."""
 
     def __init__(self, driver: Driver, context: int, what: str) -> None:
         self._driver, self._context, self._what = driver, c_void_p(context), what
@@ -202,23 +202,23 @@ class _Current:
 
 
 class Event:
-    """A place in a stream, behind all work that has been put there so far.
+    """An event after all work that is enqueued on a stream so far.
 
-    It says more than the stream: that may be gone, and its number another stream's; or
-    be a number that means another stream in every thread.
+    Unlike a stream handle, it stays valid when the stream is destroyed or its handle reused,
+    and denotes the same stream in all threads.
 
     Args:
-        stream: of a device that is current.
+        stream: of the current device.
 
     Raises:
-        DeviceError: it is no stream.
+        DeviceError: the stream is invalid.
     """
 
-    __slots__ = ("_device", "_handle", "_is_past")
+    __slots__ = ("_device", "_handle", "_is_complete")
 
     def __init__(self, device: Device, stream: int) -> None:
         what = "`main`: a stream cannot be waited for"
-        self._device, self._is_past = device, False
+        self._device, self._is_complete = device, False
         try:
             self._handle = device.idle_events.pop()
         except IndexError:
@@ -227,48 +227,50 @@ class Event:
 
     def __del__(self) -> None:
         handle = getattr(self, "_handle", None)
-        if handle is not None:  # whoever waits for it waits for what it has been
+        if handle is not None:  # pending waits refer to the recorded state
             self._device.idle_events.append(handle)
 
     def let_wait(self, stream: int) -> None:
-        """Let a stream wait until the work is done."""
-        if not self._is_past:
+        """Make a stream wait for the work."""
+        if not self._is_complete:
             what = "`main`: a stream cannot wait"
             self._device.driver.call(
                 "cuStreamWaitEvent", stream, self._handle, 0, what=what
             )
 
-    def is_past(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the work is done."""
-        if not self._is_past:
+        if not self._is_complete:
             what = "`main`: a call cannot be waited for"
-            self._is_past = self._device.driver.has_passed(self._handle, what)
-        return self._is_past
+            self._is_complete = self._device.driver.is_event_complete(
+                self._handle, what
+            )
+        return self._is_complete
 
     def now(self) -> Event:
-        """One that stays behind the work that has been put there so far."""
+        """An event that stays at the work enqueued so far."""
         return self
 
     def wait(self) -> None:
         """Wait until the work is done."""
-        if not self._is_past:
+        if not self._is_complete:
             what = "`main`: a call cannot be waited for"
             self._device.driver.call("cuEventSynchronize", self._handle, what=what)
-            self._is_past = True
+            self._is_complete = True
 
 
 @contextmanager
 def timed_events(device: Device, count: int, what: str) -> Iterator[list[int]]:
-    """Events that measure times, destroyed at the end.
+    """Events with timing, destroyed at the end.
 
     Args:
-        what: is wrong if it fails: how the message begins.
+        what: beginning of error messages.
     """
     events: list[int] = []
-    with ExitStack() as given_back:
+    with ExitStack() as cleanup:
         for _ in range(count):
             events.append(device.make("cuEventCreate", what, _TIMED))
-            given_back.callback(_destroy, device, events[-1], what)
+            cleanup.callback(_destroy, device, events[-1], what)
         yield events
 
 
@@ -277,8 +279,8 @@ def _destroy(device: Device, event: int, what: str) -> None:
         device.driver.call("cuEventDestroy_v2", event, what=what)
 
 
-class RepeatedEvent(Event):
-    """A place in a stream that moves on: whoever waits waits for the last one."""
+class ReusableEvent(Event):
+    """An event that is recorded repeatedly; waits refer to the last record."""
 
     __slots__ = ("_stream",)
 
@@ -290,17 +292,17 @@ class RepeatedEvent(Event):
         return Event(self._device, self._stream)
 
     def record(self) -> None:
-        """Be behind all work that has been put there so far.
+        """Record the event after all work that is enqueued so far.
 
         Raises:
-            DeviceError: it is no stream.
+            DeviceError: the stream is invalid.
         """
         what = "`main`: a stream cannot be waited for"
         self._device.driver.call("cuEventRecord", self._handle, self._stream, what=what)
 
-    def is_past(self) -> bool:
+    def is_complete(self) -> bool:
         what = "`main`: a call cannot be waited for"
-        return self._device.driver.has_passed(self._handle, what)
+        return self._device.driver.is_event_complete(self._handle, what)
 
     def wait(self) -> None:
         what = "`main`: a call cannot be waited for"
@@ -316,6 +318,6 @@ def device(ordinal: int = 0) -> Device:
     """A GPU of this machine.
 
     Raises:
-        DeviceError: there is no driver, or no such GPU.
+        DeviceError: there is no driver, or the GPU does not exist.
     """
     return _device(driver(), ordinal)

@@ -1,4 +1,4 @@
-"""Capsules of DLPack: arrays of a GPU that another library takes, and those of others.
+"""DLPack capsules of arrays on a GPU: export and import.
 
 Source: DLPack 0.x (``DLManagedTensor``) and the Python specification.
 """
@@ -14,9 +14,9 @@ import numpy as np
 
 from relax_mlir.runtime.elements import dlpack_type, element_name
 
-__all__ = ["CUDA", "CUDA_MANAGED", "Borrowed", "Bytes", "capsule"]
+__all__ = ["CUDA", "CUDA_MANAGED", "ImportedTensor", "RawArray", "make_capsule"]
 
-CUDA, CUDA_MANAGED = 2, 13  # kinds of devices
+CUDA, CUDA_MANAGED = 2, 13  # DLDeviceType
 
 
 class _DLTensor(ctypes.Structure):
@@ -53,8 +53,8 @@ _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 _FRESH, _USED = b"dltensor", b"used_dltensor"
 
 
-class Bytes:
-    """What numpy makes an array of that nobody may read: memory of a GPU, or no memory.
+class RawArray:
+    """Array interface of memory that the host must not access, for numpy's metadata.
 
     Args:
         strides: in elements.
@@ -79,7 +79,7 @@ class Bytes:
         }
 
 
-def capsule(
+def make_capsule(
     owner: object,
     dtype: str,
     shape: Sequence[int],
@@ -87,50 +87,51 @@ def capsule(
     address: int,
     ordinal: int,
 ) -> Any:  # Any: a capsule
-    """An array on a GPU for another library, which keeps its owner alive.
+    """Export an array on a GPU as a capsule that keeps its owner alive.
 
-    numpy makes the capsule, of an array that lies there: what ends it is C code. A
-    destructor in Python would lose the error for which a library drops a capsule.
+    numpy creates the capsule, of an array with the same layout, so that its destructor is C
+    code: a destructor in Python would clear a pending exception of the consumer.
 
     Raises:
-        BufferError: DLPack has no number for the element type.
+        BufferError: the element type is not in DLPack.
     """
     code, bits = dlpack_type(dtype)
-    made = np.asarray(Bytes(address, shape, strides, bits // 8, owner)).__dlpack__()
-    tensor = _managed(made).contents.tensor
+    array = np.asarray(RawArray(address, shape, strides, bits // 8, owner))
+    capsule = array.__dlpack__()
+    tensor = _managed(capsule).contents.tensor
     tensor.data, tensor.byte_offset = address, 0
     tensor.device_type, tensor.device_id = CUDA, ordinal
     tensor.code, tensor.bits = code, bits
-    return made
+    return capsule
 
 
-def _managed(given: Any) -> Any:  # Any: a capsule; a pointer of ctypes
-    return ctypes.cast(_pointer_in(given, _FRESH), POINTER(_DLManagedTensor))
+def _managed(capsule: Any) -> Any:  # Any: a capsule; a pointer of ctypes
+    return ctypes.cast(_pointer_in(capsule, _FRESH), POINTER(_DLManagedTensor))
 
 
-class Borrowed:
-    """What is in somebody else's capsule, given back when it is dropped.
+class ImportedTensor:
+    """The tensor of another library's capsule, released when the object is dropped.
 
     Attributes:
         address: of the first element.
-        strides: in elements; None without gaps.
+        strides: in elements; None if C-contiguous.
 
     Raises:
-        BufferError: it is no capsule that has not been used.
-        TypeError: its elements are no whole bytes, or vectors.
+        BufferError: it is not an unconsumed capsule.
+        TypeError: its elements are sub-byte types, or vectors.
     """
 
-    def __init__(self, given: Any) -> None:  # Any: a capsule
+    def __init__(self, capsule: Any) -> None:  # Any: a capsule
         try:
-            self._managed = _managed(given)
+            self._managed = _managed(capsule)
         except (TypeError, ValueError) as error:
             raise BufferError(f"expected a capsule of DLPack: {error}") from None
-        _rename(given, _USED)
+        _rename(capsule, _USED)
         tensor = self._managed.contents.tensor
         self.dtype = element_name(tensor.code, tensor.bits)
         if tensor.lanes != 1 or tensor.bits % 8:
             raise TypeError(
-                "expected elements of whole bytes, each by itself, got "
+                "expected scalar elements of whole bytes, got "
                 f"{tensor.lanes} x {self.dtype}"
             )
         self.address = (tensor.data or 0) + tensor.byte_offset

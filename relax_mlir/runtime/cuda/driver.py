@@ -1,6 +1,6 @@
-"""NVIDIA's driver, ``libcuda.so.1``, called through ctypes: every call is checked.
+"""Bindings of NVIDIA's driver, ``libcuda.so.1``, by ctypes, with checked calls.
 
-Source: CUDA driver API; the names, numbers and structures below are its own.
+Source: CUDA driver API, which defines the names, numbers and structures below.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ MAX_PITCH_BYTES = 11
 SHARED_BYTES_OPT_IN = 97
 STATIC_SHARED_BYTES, MAX_DYNAMIC_SHARED_BYTES = 1, 8  # of functions
 
-OVERLAPS_THE_ONE_BEFORE = 6  # attribute of launches
+PROGRAMMATIC_STREAM_SERIALIZATION = 6  # launch attribute, for dependent launch
 
-_OVERLAPS = (12, 3)  # version of CUDA
+_DEPENDENT_LAUNCH = (12, 3)  # CUDA version that supports it in graphs
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
 _LOG_BYTES = 8192
@@ -104,7 +104,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
 
 
 class Copy2D(ctypes.Structure):
-    """``CUDA_MEMCPY2D``: rows of bytes from device to device."""
+    """``CUDA_MEMCPY2D``: a 2-D copy from device to device."""
 
     _fields_ = (
         ("src_x_bytes", c_size_t),
@@ -127,7 +127,7 @@ class Copy2D(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """``CUlaunchAttribute``, of one number."""
+    """``CUlaunchAttribute`` with an integer value."""
 
     _fields_ = (
         ("id", c_int),
@@ -137,7 +137,7 @@ class LaunchAttribute(ctypes.Structure):
 
 
 class LaunchConfig(ctypes.Structure):
-    """``CUlaunchConfig``: a grid, the stream that it is for, and how it is started."""
+    """``CUlaunchConfig``: grid, block, stream and attributes of a launch."""
 
     _fields_ = (
         ("grid_x", c_uint),
@@ -154,13 +154,13 @@ class LaunchConfig(ctypes.Structure):
 
 
 class Driver:
-    """The driver, started.
+    """The driver, initialised.
 
     Args:
         path: of the library.
 
     Raises:
-        DeviceError: there is none, it is too old, or does not start.
+        DeviceError: the driver is missing or too old, or its initialisation fails.
     """
 
     def __init__(self, path: str) -> None:
@@ -170,7 +170,7 @@ class Driver:
             raise DeviceError(
                 f"NVIDIA's driver (`{path}`) cannot be loaded: {error}. Hint: models for "
                 "`cuda` run on machines with an NVIDIA GPU and its driver; `relax-mlir "
-                "doctor` tells what is there"
+                "doctor` lists the devices"
             ) from error
         self._functions: dict[str, Any] = {}  # Any: of ctypes
         for name, types in _ARGUMENTS.items():
@@ -178,29 +178,29 @@ class Driver:
                 function = getattr(self.library, name)
             except AttributeError:
                 raise DeviceError(
-                    f"NVIDIA's driver (`{path}`) has no `{name}`: expected that of CUDA "
+                    f"NVIDIA's driver (`{path}`) has no `{name}`: expected the driver of CUDA "
                     "12.0 or later"
                 ) from None
             function.argtypes, function.restype = types, c_int
             self._functions[name] = function
-        self.call("cuInit", 0, what="NVIDIA's driver does not start")
+        self.call("cuInit", 0, what="NVIDIA's driver cannot be initialised")
 
     def call(self, name: str, *arguments: Any, what: str) -> None:  # Any: C values
         """Call a function.
 
         Args:
-            what: is wrong if it fails: how the message begins.
+            what: beginning of error messages.
 
         Raises:
-            OutOfMemoryError: the device has no memory left.
-            DeviceError: it fails otherwise.
+            OutOfMemoryError: the device is out of memory.
+            DeviceError: the call fails otherwise.
         """
         status = self._functions[name](*arguments)
         if status:
             raise self.error(status, f"{what}: {name}")
 
     def error(self, status: int, what: str) -> Exception:
-        """What a status means, in the driver's own words."""
+        """The exception of a status, with the driver's name and description."""
         texts: list[str] = []
         for name in ("cuGetErrorName", "cuGetErrorString"):
             text = c_char_p()
@@ -210,20 +210,20 @@ class Driver:
         return kind(f"{what}: {texts[0]} ({status}): {texts[1]}")
 
     def handle(self, name: str, *arguments: Any, what: str) -> int:  # Any: C values
-        """What a function puts where its first argument points.
+        """Call a function; returns its first, output parameter.
 
         Raises:
             OutOfMemoryError, DeviceError: as :meth:`call`.
         """
-        made = _ARGUMENTS[name][0]._type_()
-        self.call(name, byref(made), *arguments, what=what)
-        return made.value or 0
+        result = _ARGUMENTS[name][0]._type_()
+        self.call(name, byref(result), *arguments, what=what)
+        return result.value or 0
 
-    def has_passed(self, event: int, what: str) -> bool:
-        """Whether the work in front of an event is done.
+    def is_event_complete(self, event: int, what: str) -> bool:
+        """Whether the work before an event is done.
 
         Raises:
-            DeviceError: some of it has failed.
+            DeviceError: some of it failed.
         """
         status = self.library.cuEventQuery(event)
         if status not in (0, _NOT_READY):
@@ -234,7 +234,7 @@ class Driver:
         """Compile PTX for the current device.
 
         Raises:
-            DeviceError: it cannot; the message has what the driver's compiler says.
+            DeviceError: compilation fails; the message has the compiler's log.
         """
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
@@ -247,34 +247,34 @@ class Driver:
 
     @functools.cached_property
     def plain_launch(self) -> Any:  # Any: of ctypes
-        """``cuLaunchKernelEx``, which takes values of C as they are."""
+        """``cuLaunchKernelEx`` without declared argument types, for prepared C values."""
         return self.library["cuLaunchKernelEx"]
 
     @property
-    def overlaps(self) -> bool:
-        """Whether kernels may begin before others have ended, in graphs, too."""
-        return self.version >= _OVERLAPS
+    def has_dependent_launch(self) -> bool:
+        """Whether programmatic dependent launch is supported, also in graphs."""
+        return self.version >= _DEPENDENT_LAUNCH
 
     @property
     def version(self) -> tuple[int, int]:
-        """Of CUDA, that the driver knows."""
-        found = self.handle("cuDriverGetVersion", what="the driver has no version")
-        return found // 1000, found % 1000 // 10
+        """CUDA version of the driver."""
+        number = self.handle("cuDriverGetVersion", what="the driver has no version")
+        return number // 1000, number % 1000 // 10
 
     def device_count(self) -> int:
-        """How many GPUs there are."""
+        """Number of GPUs."""
         return self.handle("cuDeviceGetCount", what="GPUs cannot be counted")
 
 
 @functools.cache
-def _opened(path: str) -> Driver:
+def _load(path: str) -> Driver:
     return Driver(path)
 
 
 def driver() -> Driver:
-    """The driver of this machine, loaded when it is first asked for.
+    """The driver of this machine, loaded at the first call.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: there is no usable driver.
     """
-    return _opened(LIBRARY)
+    return _load(LIBRARY)

@@ -1,4 +1,4 @@
-"""A compiled model that runs on an NVIDIA GPU."""
+"""Executables for NVIDIA GPUs: launch plan, PTX, weights and signature of a model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from relax_mlir.errors import CompileError, DeviceError, UnknownNameError
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.archive import Contents, write_archive
 from relax_mlir.runtime.cuda.arrays import (
+    ArrayView,
     DeviceArray,
-    View,
-    are_apart,
+    are_disjoint,
     host_view,
-    meet,
+    overlap,
     stream_number,
-    unwrapped,
+    unwrap,
 )
-from relax_mlir.runtime.cuda.calls import Call, Output, Turn
-from relax_mlir.runtime.cuda.captured import CapturedCall, check_captured
-from relax_mlir.runtime.cuda.copies import copy_in, copy_out
+from relax_mlir.runtime.cuda.call_queue import CallLock, Output, PendingCall
+from relax_mlir.runtime.cuda.cuda_graph import CapturedCall, check_capturable
 from relax_mlir.runtime.cuda.devices import Device, Event, device
-from relax_mlir.runtime.cuda.given import GivenArrays, place_of
-from relax_mlir.runtime.cuda.session import Prepared, Session
+from relax_mlir.runtime.cuda.input_validation import ArgumentValidator, argument_name
+from relax_mlir.runtime.cuda.session import Session, SizeSpecialization
+from relax_mlir.runtime.cuda.strided_copy import copy_in, copy_out
 from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Signature
@@ -36,27 +36,26 @@ from relax_mlir.runtime.sizes import SizeBinder
 
 __all__ = ["CudaExecutable"]
 
-_SHOWN = 8  # kernels
+_SHOWN = 8  # kernels per message
 
 
 class CudaExecutable(CompiledModel):
-    """A compiled model that runs on an NVIDIA GPU; call it with arrays.
+    """A compiled model for an NVIDIA GPU; call it with arrays.
 
-    Arrays of numpy go in and come out, by copies, and a call returns when all is done.
-    Where an input is on the GPU (torch, cupy, jax: whatever has DLPack or the CUDA array
-    interface), it is used there, outputs are :class:`DeviceArray`, and a call returns
-    when its work is on its stream. Threads may call one executable at once; their calls
-    come one after the other.
+    With numpy arrays, inputs and outputs are copied, and calls are synchronous. If an input
+    is on the GPU (torch, cupy, jax: anything with DLPack or the CUDA array interface), it is
+    used in place, outputs are :class:`DeviceArray`, and a call returns when its work is
+    enqueued on its stream. Concurrent calls are allowed, and serialised.
 
-    The device is looked for at the first call: a model can be compiled, saved and loaded
-    where there is none.
+    The device is opened at the first call: a model can be compiled, saved and loaded on
+    machines without a GPU.
 
     Args:
-        contents: what a file of it holds.
+        contents: of its file.
         ordinal: of the GPU.
 
     Raises:
-        CompileError: a weight is not there, or no input tells a size.
+        CompileError: a weight is missing, or no input dimension binds a symbol.
     """
 
     def __init__(self, contents: Contents, ordinal: int = 0) -> None:
@@ -68,18 +67,18 @@ class CudaExecutable(CompiledModel):
         if missing:
             raise CompileError(f"the module's constants lack `{missing[0]}`")
         self._binder = SizeBinder(self.signature)
-        self._given = GivenArrays(self.signature, ordinal)
-        self._turn = Turn()
+        self._validator = ArgumentValidator(self.signature, ordinal)
+        self._lock = CallLock()
         self._session: Session | None = None
 
     @property
     def target(self) -> str:
-        """What it is compiled for, such as ``cuda:sm_90``."""
+        """The compilation target, such as ``cuda:sm_90``."""
         return f"cuda:{self.contents.chip.rstrip('a')}"
 
     @property
     def size_bytes(self) -> int:
-        """Of code and weights."""
+        """Size of code and weights."""
         weights = sum(array.nbytes for array in self.contents.constants.values())
         return weights + sum(map(len, self.contents.ptx))
 
@@ -88,7 +87,7 @@ class CudaExecutable(CompiledModel):
         return CudaExecutable(self.contents, ordinal)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The function ``main``: calling it is calling the model.
+        """The function ``main``, which is the model itself.
 
         Raises:
             KeyError: another name.
@@ -99,7 +98,7 @@ class CudaExecutable(CompiledModel):
 
     def __call__(
         self,
-        *arrays: Any,  # Any: whatever numpy takes, and arrays on the GPU
+        *arrays: Any,  # Any: array-likes, and arrays on the GPU
         out: Sequence[Any] | None = None,
         stream: Any = None,  # Any: of torch, cupy, ...
         graph: bool = True,
@@ -112,44 +111,44 @@ class CudaExecutable(CompiledModel):
         Args:
             *arrays: inputs in order; or by name.
             out: arrays to write the outputs to, instead of new ones.
-            stream: where the work goes, if arrays are on the GPU: the driver's handle, or
-                an object with ``cuda_stream``, ``ptr`` or ``__cuda_stream__``; by default
-                the stream that all libraries share, 0.
-            graph: whether calls with arrays at the same addresses become one launch.
-            stay: whether outputs stay on the GPU although all inputs are on the host.
-            written: numbers of inputs that a tensor program writes to; on the GPU, row
-                after row from a multiple of 16 bytes on.
+            stream: for arrays on the GPU: the driver's handle, or an object with
+                ``cuda_stream``, ``ptr`` or ``__cuda_stream__``; by default the legacy
+                default stream, 0.
+            graph: whether repeated calls with the same addresses use a CUDA graph.
+            stay: whether outputs stay on the GPU even if all inputs are on the host.
+            written: indices of inputs that a PrimFunc writes to; they must be on the GPU,
+                C-contiguous and aligned to 16 bytes.
 
         Returns:
             The outputs.
 
         Raises:
-            TypeError: a wrong number of inputs, name, element type or device.
-            ValueError: a wrong rank or size, or an array that cannot be written to.
-            OutOfMemoryError: the GPU has not enough memory; nothing is taken then.
-            DeviceError: there is no such GPU, or its driver refuses something.
+            TypeError: the number, name, element type or device of an input is wrong.
+            ValueError: a rank or size is wrong, or an output array is not writable.
+            OutOfMemoryError: the GPU is out of memory; the call allocates nothing then.
+            DeviceError: the GPU does not exist, or its driver reports an error.
         """
         if named:
             arrays = self._in_order(arrays, named)
         self._check_inputs(len(arrays))
-        arrays, given = tuple(map(unwrapped, arrays)), out
+        arrays, caller_out = tuple(map(unwrap, arrays)), out
         if out is not None:
             self._check_count(out)
-            out = list(map(unwrapped, out))
-        with self._turn, self._device.current():
+            out = list(map(unwrap, out))
+        with self._lock, self._device.current():
             session = self._ready()
-            chosen = 0 if stream is None else self._handle(stream)
+            handle = 0 if stream is None else self._handle(stream)
             gpu, number = self._device, session.number
-            inputs = self._given.inputs(arrays, gpu, chosen, number, written)
+            inputs = self._validator.inputs(arrays, gpu, handle, number, written)
             targets = None
             if out is not None:
-                targets = self._given.outputs(out, gpu, chosen, number)
-            seen = inputs if targets is None else inputs + targets
-            on_host = not stay and {view.ordinal for view in seen} <= {None}
-            place = session.stream if on_host else chosen
+                targets = self._validator.outputs(out, gpu, handle, number)
+            views = inputs if targets is None else inputs + targets
+            on_host = not stay and {view.ordinal for view in views} <= {None}
+            call_stream = session.stream if on_host else handle
             prepared = self._prepare(session, inputs)
             self._check_targets(targets or (), prepared)
-            call = Call(prepared, place, inputs, targets, on_host)
+            call = PendingCall(prepared, call_stream, inputs, targets, on_host)
             outputs, event = self._run(session, call, out, graph)
             for argument, array in enumerate(arrays):
                 if isinstance(array, DeviceArray):
@@ -157,7 +156,7 @@ class CudaExecutable(CompiledModel):
             for output in outputs:
                 if isinstance(output.result, DeviceArray):
                     output.result.note_use(number, event, is_written=True)
-        return tuple([o.result for o in outputs] if given is None else given)
+        return tuple([o.result for o in outputs] if caller_out is None else caller_out)
 
     def captured(
         self,
@@ -166,69 +165,68 @@ class CudaExecutable(CompiledModel):
         stream: Any = None,  # Any: of torch, cupy, ...
         **named: Any,
     ) -> CapturedCall:
-        """Run the model, and capture the call: it is started again by what is returned.
+        """Run the model, and capture the call as a CUDA graph for repeated launches.
 
-        To start it takes a few microseconds: nothing is looked at again but where other
-        calls have used the arrays.
+        A launch takes a few microseconds: only the ordering with other uses of the arrays
+        is checked.
 
         Args:
-            *arrays: inputs in order; or by name. What is in them may change between
-                calls, not where they are.
+            *arrays: inputs in order; or by name. Their elements may change between calls,
+                their addresses may not.
             out: arrays that every call writes the outputs to, instead of new ones.
-            stream: as of a call.
+            stream: as for a call.
 
         Raises:
-            TypeError, ValueError, OutOfMemoryError: as a call does; or an array is not
-                on the GPU, does not lie row after row from a multiple of 16 bytes on, or
-                is input and output.
-            DeviceError: as a call does; or functions on the host take part.
+            TypeError, ValueError, OutOfMemoryError: as for a call; or an array is not on
+                the GPU, not C-contiguous or not aligned to 16 bytes, or is both input and
+                output.
+            DeviceError: as for a call; or the model calls host functions.
         """
         if named:
             arrays = self._in_order(arrays, named)
         if self.contents.plan.calls_host:
-            raise DeviceError(
-                "`main`: it calls functions on the host: it is no one launch"
-            )
+            raise DeviceError("`main`: it calls host functions, and cannot be captured")
         self._check_inputs(len(arrays))
-        given = tuple(map(unwrapped, arrays))
-        with self._turn, self._device.current():
+        unwrapped = tuple(map(unwrap, arrays))
+        with self._lock, self._device.current():
             session = self._ready()
             gpu, number = self._device, session.number
-            chosen = 0 if stream is None else self._handle(stream)
-            inputs = self._given.inputs(given, gpu, chosen, number)
-            targets: list[View] = []
+            handle = 0 if stream is None else self._handle(stream)
+            inputs = self._validator.inputs(unwrapped, gpu, handle, number)
+            targets: list[ArrayView] = []
             if out is not None:
                 self._check_count(out)
-                wanted = list(map(unwrapped, out))
-                targets = self._given.outputs(wanted, gpu, chosen, number)
-            check_captured(inputs, targets)
+                unwrapped_out = list(map(unwrap, out))
+                targets = self._validator.outputs(unwrapped_out, gpu, handle, number)
+            check_capturable(inputs, targets)
         outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
-        results = list(map(unwrapped, outputs))
-        with self._turn, self._device.current():
+        results = list(map(unwrap, outputs))
+        with self._lock, self._device.current():
             if out is None:
-                targets = self._given.outputs(results, gpu, chosen, number)
+                targets = self._validator.outputs(results, gpu, handle, number)
             views = (*inputs, *targets)
             prepared = self._prepare(session, inputs)
-        held = self, stream, views  # what is in memory of other libraries
+        held = self, stream, views  # views keep arrays of other libraries alive
         addresses = [view.address for view in views]
-        own = held, self._turn, session, prepared
-        return CapturedCall(*own, (*given, *results), addresses, outputs, chosen)
+        state = held, self._lock, session, prepared
+        all_arrays = (*unwrapped, *results)
+        return CapturedCall(*state, all_arrays, addresses, outputs, handle)
 
     def _run(
         self,
         session: Session,
-        call: Call,
-        out: Sequence[Any] | None,  # Any: whatever the caller gave
+        call: PendingCall,
+        out: Sequence[Any] | None,  # Any: arrays of the caller
         graph: bool,
     ) -> tuple[list[Output], Event]:
-        """Put a call on its stream: its outputs, and the place behind it."""
+        """Enqueue a call on its stream; returns its outputs, and the event after it."""
         stream = call.stream
         session.begin(call.prepared, stream)
         try:
             session.reserve()
             outputs = self._outputs(session, call, out)
             written = [output.address for output in outputs]
-            bases = session.bases(self._placed(call), written)
+            bases = session.bases(self._input_addresses(call), written)
             plan = call.prepared.plan
             session.launches.run(plan, bases, stream, use_graph=graph)
             if call.on_host:
@@ -245,12 +243,12 @@ class CudaExecutable(CompiledModel):
             raise
 
     def _handle(self, stream: Any) -> int:  # Any: of torch, cupy, ...
-        """The driver's handle of a stream that a call may use.
+        """The driver's handle of a stream, validated.
 
         Raises:
-            TypeError: it is no stream.
-            ValueError: it is no stream's number.
-            DeviceError: its work is being captured.
+            TypeError: it is not a stream.
+            ValueError: its number is invalid.
+            DeviceError: it is being captured.
         """
         handle = _handle(stream)
         self._device.check_stream(handle)
@@ -261,19 +259,19 @@ class CudaExecutable(CompiledModel):
         """The GPU.
 
         Raises:
-            DeviceError: there is none, or it is no such one as the code is for.
+            DeviceError: it does not exist, or cannot run the code.
         """
-        found = device(self.ordinal)
+        gpu = device(self.ordinal)
         chip = self.contents.chip
         wanted = int(chip.removeprefix("sm_").rstrip("a"))
-        # Code for all that one kind of GPU has runs on no other.
-        has = found.compute_capability
+        # Architecture-specific code (`sm_90a`) is not forward compatible.
+        has = gpu.compute_capability
         if has != wanted if chip.endswith("a") else has < wanted:
             raise DeviceError(
-                f"`main`: compiled for {self.target}, GPU {self.ordinal} ({found.name}) "
+                f"`main`: compiled for {self.target}, GPU {self.ordinal} ({gpu.name}) "
                 f'is sm_{has}. Compile it again with `target="cuda:sm_{has}"`'
             )
-        return found
+        return gpu
 
     def _ready(self) -> Session:
         if self._session is None:
@@ -285,10 +283,10 @@ class CudaExecutable(CompiledModel):
                 [kernel.name for kernel in self.kernels],
                 [np.ascontiguousarray(constants[k]) for k in self.signature.constants],
                 _host_function,
-                self._turn.lock,
+                self._lock.lock,
             )
-            ending = weakref.finalize(self, _close, self._device, self._session)
-            ending.atexit = False  # the driver takes all back by itself
+            finalizer = weakref.finalize(self, _close, self._device, self._session)
+            finalizer.atexit = False  # the driver frees everything at exit
         return self._session
 
     def _check_inputs(self, count: int) -> None:
@@ -299,11 +297,13 @@ class CudaExecutable(CompiledModel):
                 f"got {count}"
             )
 
-    def _prepare(self, session: Session, inputs: Sequence[View]) -> Prepared:
+    def _prepare(
+        self, session: Session, inputs: Sequence[ArrayView]
+    ) -> SizeSpecialization:
         shapes = tuple(view.shape for view in inputs)
-        found = session.known(shapes)
-        if found is not None:
-            return found
+        known = session.known(shapes)
+        if known is not None:
+            return known
         sizes = self._binder.bind(shapes)
         output_shapes = self._binder.output_shapes(sizes)
         arena_bytes = self._binder.arena_bytes(sizes)
@@ -319,21 +319,25 @@ class CudaExecutable(CompiledModel):
         }
         return session.prepare(shapes, sizes, output_shapes, held_bytes)
 
-    def _check_targets(self, targets: Sequence[View], prepared: Prepared) -> None:
-        are_all_apart = are_apart(targets)
+    def _check_targets(
+        self, targets: Sequence[ArrayView], prepared: SizeSpecialization
+    ) -> None:
+        are_all_disjoint = are_disjoint(targets)
         for number, target in enumerate(targets):
-            if target.shape != prepared.output_shapes[number]:  # it says what is wrong
+            if target.shape != prepared.output_shapes[number]:  # raises the error
                 self._binder.check_output(number, target.shape, prepared.sizes)
-            for other in range(0 if are_all_apart else number):
-                if meet(target, targets[other]):
-                    where = place_of("output", number, self.signature.outputs[number])
+            for other in range(0 if are_all_disjoint else number):
+                if overlap(target, targets[other]):
+                    where = argument_name(
+                        "output", number, self.signature.outputs[number]
+                    )
                     raise ValueError(f"{where}: shares memory with output {other}")
 
     def _outputs(
         self,
         session: Session,
-        call: Call,
-        out: Sequence[Any] | None,  # Any: whatever the caller gave
+        call: PendingCall,
+        out: Sequence[Any] | None,  # Any: arrays of the caller
     ) -> list[Output]:
         if call.targets is not None and out is not None:
             return [
@@ -344,51 +348,53 @@ class CudaExecutable(CompiledModel):
                     zip(out, call.targets, strict=True)
                 )
             ]
-        made: list[Output] = []
+        outputs: list[Output] = []
         for number, shape in enumerate(call.prepared.output_shapes):
             parameter = self.signature.outputs[number]
             if call.on_host:
                 result = np.empty(shape, element_type(parameter.dtype))
                 view = host_view(result)
-                made.append(self._copied(call.prepared, number, result, view))
+                outputs.append(self._copied(call.prepared, number, result, view))
                 continue
             where = f"`main`: output `{parameter.name}`"
             result = session.new_array(shape, parameter.dtype, call.stream, where)
             call.taken.append(result.memory)
-            made.append(Output(result.address, result))
-        return made
+            outputs.append(Output(result.address, result))
+        return outputs
 
     def _copied(
         self,
-        prepared: Prepared,
+        prepared: SizeSpecialization,
         number: int,
-        result: Any,  # Any: whatever the caller gave
-        view: View,
+        result: Any,  # Any: arrays of the caller
+        view: ArrayView,
     ) -> Output:
-        """An output that kernels cannot write where it goes."""
+        """An output that kernels cannot write in place, so it is staged."""
         where = f"`main`: output `{self.signature.outputs[number].name}`"
         address = prepared.staging("output", number, view.size_bytes, where)
         return Output(address, result, view)
 
-    def _placed(self, call: Call) -> list[int]:
-        """Where kernels find the inputs: in memory of ours if they cannot be used as is.
+    def _input_addresses(self, call: PendingCall) -> list[int]:
+        """Addresses of the inputs, staged if kernels cannot use them in place.
 
-        An input that shares memory with an output is such, too: the program may write early.
+        An input that aliases an output is staged, too: the program may write early.
         """
-        found: list[int] = []
+        addresses: list[int] = []
         targets = call.targets or ()
-        if are_apart((*call.inputs, *targets)):
+        if are_disjoint((*call.inputs, *targets)):
             targets = ()
         for number, view in enumerate(call.inputs):
-            is_ready = view.ordinal is not None and view.is_plain
+            is_direct = view.ordinal is not None and view.is_plain
             for target in targets:
-                is_ready = is_ready and not meet(view, target)
-            found.append(view.address if is_ready else self._staged(call, number, view))
-        return found
+                is_direct = is_direct and not overlap(view, target)
+            addresses.append(
+                view.address if is_direct else self._staged(call, number, view)
+            )
+        return addresses
 
-    def _staged(self, call: Call, number: int, view: View) -> int:
-        """Where a copy of an input is."""
-        where = place_of("argument", number, self.signature.inputs[number])
+    def _staged(self, call: PendingCall, number: int, view: ArrayView) -> int:
+        """Copy an input to staging memory; returns its address."""
+        where = argument_name("argument", number, self.signature.inputs[number])
         address = call.prepared.staging("input", number, view.size_bytes, where)
         kept = copy_in(
             self._device, view, address, call.stream, is_waited_for=call.on_host
@@ -399,7 +405,7 @@ class CudaExecutable(CompiledModel):
     def _finish(self, stream: int) -> None:
         names = [f"`{name}`" for name in dict.fromkeys(k.name for k in self.kernels)]
         listed = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
-        what = f"`main`: it fails on the GPU, in one of its kernels ({listed})"
+        what = f"`main`: it failed on the GPU, in one of its kernels ({listed})"
         self._device.driver.call("cuStreamSynchronize", stream, what=what)
 
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
@@ -408,20 +414,20 @@ class CudaExecutable(CompiledModel):
         if named:
             arrays = self._in_order(arrays, named)
         self._check_inputs(len(arrays))
-        arrays = tuple(map(unwrapped, arrays))
-        with self._turn, self._device.current():
+        arrays = tuple(map(unwrap, arrays))
+        with self._lock, self._device.current():
             session = self._ready()
             stream = session.stream
             gpu, number = self._device, session.number
-            inputs = self._given.inputs(arrays, gpu, stream, number)
+            inputs = self._validator.inputs(arrays, gpu, stream, number)
             prepared = self._prepare(session, inputs)
-            call = Call(prepared, stream, inputs, None, on_host=True)
+            call = PendingCall(prepared, stream, inputs, None, on_host=True)
             session.begin(prepared, stream)
             try:
                 session.reserve()
                 outputs = self._outputs(session, call, None)
                 written = [output.address for output in outputs]
-                bases = session.bases(self._placed(call), written)
+                bases = session.bases(self._input_addresses(call), written)
                 launches, plan = session.launches, prepared.plan
                 launches.run(plan, bases, stream, use_graph=False)
                 measured = [
@@ -448,8 +454,8 @@ def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...
     """The driver's handle of a stream.
 
     Raises:
-        TypeError: it is no stream.
-        ValueError: it is no stream's number.
+        TypeError: it is not a stream.
+        ValueError: its number is invalid.
     """
     if hasattr(stream, "__cuda_stream__"):
         _, stream = stream.__cuda_stream__()
@@ -466,14 +472,14 @@ def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...
 
 
 def _host_function(name: str) -> Callable[..., object]:
-    """A function on the host that a model calls by name.
+    """A host function that a model calls by name.
 
     Raises:
-        DeviceError: nothing that could find it is installed.
-        ValueError: there is none.
+        DeviceError: the function registry of relax_mlir is not installed.
+        ValueError: the name is not registered.
     """
     try:
-        # Loaded here: most models need nothing but the driver.
+        # Imported late: most models need only the driver.
         from relax_mlir.runtime.ndarray import shared
         from relax_mlir.runtime.registry import get_global_func
     except ImportError as error:

@@ -1,74 +1,74 @@
-"""NVIDIA's libraries that a model calls on a device, found when it first needs them."""
+"""NVIDIA's libraries for a model on a device, loaded on demand."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from relax_mlir.runtime.cuda.convolver import Convolver, PreparedConvolution
+from relax_mlir.runtime.cuda.cublaslt_matmul import CublasLtContext, MatmulPlan
+from relax_mlir.runtime.cuda.cudnn_conv import ConvolutionPlan, CudnnContext
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.growing_memory import GrowingMemory
-from relax_mlir.runtime.cuda.multiplier import Multiplier, PreparedProduct
+from relax_mlir.runtime.cuda.matmul_descriptors import Matmul
 from relax_mlir.runtime.cuda.plan import LibraryCall
-from relax_mlir.runtime.cuda.products import Product
+from relax_mlir.runtime.cuda.virtual_memory import GrowableWorkspace
 
-__all__ = ["Libraries", "PreparedCall"]
+__all__ = ["Libraries", "LibraryPlan"]
 
-PreparedCall: TypeAlias = PreparedProduct | PreparedConvolution
+LibraryPlan: TypeAlias = MatmulPlan | ConvolutionPlan
 
 
 class Libraries:
-    """What computes products and convolutions, one after the other, in one workspace.
+    """Library contexts of a model, with a shared workspace.
 
-    The device is current when it is used, by one thread at a time.
+    Not thread-safe; the device must be current.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._workspace = GrowingMemory(device, "workspace of libraries")
-        self._multiplier: Multiplier | None = None
-        self._convolver: Convolver | None = None
+        self._workspace = GrowableWorkspace(device, "workspace of libraries")
+        self._cublaslt: CublasLtContext | None = None
+        self._cudnn: CudnnContext | None = None
 
-    def multiplier(self) -> Multiplier:
-        """The one that computes products.
-
-        Raises:
-            DeviceError: it is not there.
-            OutOfMemoryError: it needs more memory than there is.
-        """
-        if self._multiplier is None:
-            self._multiplier = Multiplier(self._device, self._workspace)
-        return self._multiplier
-
-    def convolver(self) -> Convolver:
-        """The one that computes convolutions.
+    def cublaslt(self) -> CublasLtContext:
+        """The context for matmuls.
 
         Raises:
-            DeviceError: it is not there.
+            DeviceError: the library cannot be loaded.
+            OutOfMemoryError: its workspace cannot be allocated.
         """
-        if self._convolver is None:
-            self._convolver = Convolver(self._device, self._workspace)
-        return self._convolver
+        if self._cublaslt is None:
+            self._cublaslt = CublasLtContext(self._device, self._workspace)
+        return self._cublaslt
 
-    def prepared(self, call: LibraryCall, what: str, kernel: int) -> PreparedCall:
-        """What a library computes, described to it.
+    def cudnn(self) -> CudnnContext:
+        """The context for convolutions.
+
+        Raises:
+            DeviceError: the library cannot be loaded.
+        """
+        if self._cudnn is None:
+            self._cudnn = CudnnContext(self._device, self._workspace)
+        return self._cudnn
+
+    def prepared(self, call: LibraryCall, what: str, kernel: int) -> LibraryPlan:
+        """Prepare a library call.
 
         Args:
-            call: when sizes are known, and is not empty.
-            what: it is, for errors; kernel: which of those that the model names.
+            call: with bound sizes, not empty.
+            what: description for errors; kernel: index of the model's kernel call.
 
         Raises:
-            DeviceError: the library is not there, or does not compute it.
-            OutOfMemoryError: it needs more memory than there is.
+            DeviceError: the library cannot be loaded, or does not support the call.
+            OutOfMemoryError: its workspace cannot be allocated.
         """
-        if isinstance(call, Product):
-            return PreparedProduct(self.multiplier(), call, what, kernel)
-        return PreparedConvolution(self.convolver(), call, what, kernel)
+        if isinstance(call, Matmul):
+            return MatmulPlan(self.cublaslt(), call, what, kernel)
+        return ConvolutionPlan(self.cudnn(), call, what, kernel)
 
     def close(self) -> None:
-        """Give their memory back."""
-        with ExitStack() as given_back:
-            given_back.callback(self._workspace.close)
-            if self._convolver is not None:
-                given_back.callback(self._convolver.close)
-            self._multiplier = self._convolver = None
+        """Free the memory of the contexts."""
+        with ExitStack() as cleanup:
+            cleanup.callback(self._workspace.close)
+            if self._cudnn is not None:
+                cleanup.callback(self._cudnn.close)
+            self._cublaslt = self._cudnn = None

@@ -1,76 +1,75 @@
-"""Products of matrices, and convolutions, that models call by name."""
+"""Library functions of models: matmuls by cuBLASLt, and convolutions by cuDNN, by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.errors import DeviceError
+from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 
-__all__ = ["LibraryConvolutionFunction", "LibraryFunction"]
+__all__ = ["LibraryConvolutionFunction", "LibraryMatmulFunction"]
 
 
 @dataclass(frozen=True)
-class LibraryFunction:
-    """A product that cuBLASLt computes where the model that calls it runs on a GPU.
+class LibraryMatmulFunction:
+    """A matmul by cuBLASLt, for models on a GPU.
 
-    There it is part of the launch plan, and nothing is called.
+    It becomes part of the launch plan, and is never called itself.
 
     Attributes:
-        name: by which it is called.
-        lhs, rhs: numbers of the arguments that are multiplied; rows of all leading
-            dimensions of ``lhs`` by a matrix.
-        is_turned: whether the columns of ``rhs`` are its first dimension.
-        bias: the number of what is added to each row, if there is any.
+        name: of the function.
+        lhs, rhs: indices of the operands; all leading dimensions of ``lhs`` are M.
+        is_transposed: whether ``rhs`` is transposed, [N, K].
+        bias: index of the bias; None if there is none.
         activation: ``none`` or ``relu``.
     """
 
     name: str
     lhs: int
     rhs: int
-    is_turned: bool = False
+    is_transposed: bool = False
     bias: int | None = None
     activation: str = "none"
 
     def __call__(self, *arrays: object) -> None:
-        """Refuse: there is no GPU.
+        """Reject calls outside of a launch plan.
 
         Raises:
             DeviceError: always.
         """
-        raise _elsewhere(self.name, "a product by cuBLAS")
+        raise _not_on_gpu(self.name, "a matmul by cuBLAS")
 
 
 @dataclass(frozen=True)
 class LibraryConvolutionFunction:
-    """A convolution that cuDNN computes, likewise.
+    """A convolution by cuDNN, for models on a GPU; see :class:`LibraryMatmulFunction`.
 
     Attributes:
-        name: by which it is called.
-        picture, weights: numbers of the arguments that are convolved, without gaps.
-        shape: what is computed of each picture.
-        bias: the number of what is added to each filter's results, if there is any.
+        name: of the function.
+        image, weights: indices of the image and weight operands, which are contiguous.
+        shape: of the convolution of one image.
+        bias: index of the bias, [filters]; None if there is none.
         activation: ``none`` or ``relu``.
     """
 
     name: str
-    picture: int
+    image: int
     weights: int
     shape: ConvolutionShape
     bias: int | None = None
     activation: str = "none"
 
     def __call__(self, *arrays: object) -> None:
-        """Refuse: there is no GPU.
+        """Reject calls outside of a launch plan.
 
         Raises:
             DeviceError: always.
         """
-        raise _elsewhere(self.name, "a convolution by cuDNN")
+        raise _not_on_gpu(self.name, "a convolution by cuDNN")
 
 
-def _elsewhere(name: str, what: str) -> DeviceError:
+def _not_on_gpu(name: str, what: str) -> DeviceError:
     return DeviceError(
         f"`{name}`: {what}: expected a model that is compiled for a GPU. Hint: "
-        '`target="cuda"`, or leave its patterns out'
+        '`target="cuda"`, or omit its patterns'
     )

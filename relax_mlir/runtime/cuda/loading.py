@@ -1,4 +1,4 @@
-"""Reading compiled models for NVIDIA GPUs."""
+"""Loading of compiled models for NVIDIA GPUs."""
 
 import os
 
@@ -17,16 +17,16 @@ def load(
     trust: str | None = None,
     public_key: KeySource | None = None,
 ) -> CudaExecutable:
-    """Read what :meth:`CudaExecutable.save` wrote.
+    """Load a file that :meth:`CudaExecutable.save` wrote.
 
     Args:
         path: of the file.
-        threads: for models that run on CPUs.
-        trust, public_key: which files may be loaded; see :func:`relax_mlir.load`.
+        threads: ignored.
+        trust, public_key: trust policy; see :func:`relax_mlir.load`.
 
     Raises:
         ModelError: the file is damaged, or of another version.
-        SignatureError: it is not signed as it has to be.
+        SignatureError: the required signature is missing or invalid.
     """
     if isinstance(path, ModelFile):
         return CudaExecutable(read_archive(path))

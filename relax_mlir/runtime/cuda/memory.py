@@ -1,4 +1,4 @@
-"""Memory of a GPU: who holds how much, and what is given back when it is short."""
+"""GPU memory: allocation with reclamation, deferred frees, pooling and scratch buffers."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from relax_mlir.runtime.cuda.devices import Device, Event
 
 __all__ = [
     "Memory",
-    "Pool",
-    "Scratch",
-    "are_past",
+    "MemoryPool",
+    "ScratchBuffer",
+    "allocate_rounded",
+    "are_complete",
     "free_after",
-    "rounded",
-    "sweep",
-    "take_rounded",
+    "release_completed",
+    "rounded_size",
 ]
 
 
 class Memory:
-    """Bytes of a device, for as long as the object lives.
+    """An allocation on a device, freed with the object.
 
     Args:
-        size_bytes: of 0 none are taken.
-        where: they are needed, for errors; use: what for.
+        size_bytes: 0 allocates nothing.
+        where: beginning of error messages; use: purpose, for errors.
 
     Raises:
-        OutOfMemoryError: there are not so many, even without all that is idle.
+        OutOfMemoryError: memory is insufficient, even after reclaiming idle memory.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Memory:
         self.device, self.size_bytes = device, size_bytes
         self.address = 0
         if size_bytes:
-            self.address = _allocated(device, size_bytes, where, use)
-            device.taken[self.address] = size_bytes, use or "arrays"
+            self.address = _allocate(device, size_bytes, where, use)
+            device.allocations[self.address] = size_bytes, use or "arrays"
 
     def free(self) -> None:
-        """Give it back."""
+        """Free the memory."""
         address, self.address = self.address, 0
         if address:
-            self.device.taken.pop(address, None)
+            self.device.allocations.pop(address, None)
             with suppress(DeviceError), self.device.current():
                 self.device.driver.call("cuMemFree_v2", address, what="free")
 
@@ -56,77 +56,77 @@ class Memory:
             self.free()
 
 
-def _allocated(device: Device, size_bytes: int, where: str, use: str) -> int:
+def _allocate(device: Device, size_bytes: int, where: str, use: str) -> int:
     problem = f"{where}: out of memory for {size_bytes} bytes"
     problem += f" of {use}" if use else ""
-    sweep(device)
+    release_completed(device)
     with device.current():
         try:
             return device.driver.handle("cuMemAlloc_v2", size_bytes, what=problem)
         except OutOfMemoryError as error:
-            if not _reclaimed(device):
-                raise OutOfMemoryError(f"{error}; {_held(device)}") from None
+            if not _reclaim(device):
+                raise OutOfMemoryError(f"{error}; {_usage(device)}") from None
         try:
             return device.driver.handle("cuMemAlloc_v2", size_bytes, what=problem)
         except OutOfMemoryError as error:
-            raise OutOfMemoryError(f"{error}; {_held(device)}") from None
+            raise OutOfMemoryError(f"{error}; {_usage(device)}") from None
 
 
-def _reclaimed(device: Device) -> bool:
-    """Give back all that no call uses; whether there was any."""
+def _reclaim(device: Device) -> bool:
+    """Free all idle memory; returns whether there was any."""
     holders = [holder() for holder in list(device.holders.values())]
-    given_back = [holder.give_back_idle() for holder in holders if holder is not None]
-    return sweep(device, is_waiting=True) or any(given_back)
+    freed = [holder.give_back_idle() for holder in holders if holder is not None]
+    return release_completed(device, is_waiting=True) or any(freed)
 
 
-def _held(device: Device) -> str:
-    """Where the memory of a device is."""
+def _usage(device: Device) -> str:
+    """Memory usage of a device by purpose, for errors."""
     bytes_of: Counter[str] = Counter()
-    for size_bytes, use in list(device.taken.values()):
+    for size_bytes, use in list(device.allocations.values()):
         bytes_of[use] += size_bytes
-    ours = ", ".join(f"{n} bytes of {use}" for use, n in bytes_of.most_common())
+    held = ", ".join(f"{n} bytes of {use}" for use, n in bytes_of.most_common())
     return (
         f"GPU {device.ordinal} has {device.left_bytes()} of {device.memory_bytes} bytes "
-        f"left, this process holds {ours or 'none'}"
+        f"left, this process holds {held or 'none'}"
     )
 
 
-class Pool:
-    """Memory of arrays that nobody holds any more, for new ones of the same size.
+class MemoryPool:
+    """Pool of freed array memory, for reuse by arrays of the same size.
 
-    The driver waits for the whole device when memory is given back. Memory from here is
-    used again by calls that wait for those which have used it.
+    The driver synchronises with the whole device on free. Calls that reuse pooled memory
+    only wait for those that used it before.
 
     Args:
-        limit_bytes: that are kept at most.
+        limit_bytes: maximum size of the pool.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
-        # By size, that which was given longest ago first.
+        # By size, the least recently freed first.
         self._idle: OrderedDict[int, list[_Idle]] = OrderedDict()
         self._count = self._idle_bytes = 0
         self._is_open = True
         self._lock = threading.Lock()
 
     def take(self, size_bytes: int) -> _Idle | None:
-        """Memory of a size, and what is to be waited for before it is written to."""
+        """Memory of a size, and the events to wait for before writing to it."""
         with self._lock:
-            return self._popped(size_bytes, -1) if size_bytes in self._idle else None
+            return self._pop(size_bytes, -1) if size_bytes in self._idle else None
 
-    def _popped(self, size_bytes: int, place: int) -> _Idle:
-        found = self._idle[size_bytes].pop(place)
+    def _pop(self, size_bytes: int, index: int) -> _Idle:
+        idle = self._idle[size_bytes].pop(index)
         if not self._idle[size_bytes]:
             del self._idle[size_bytes]
         self._count -= 1
         self._idle_bytes -= size_bytes
-        return found
+        return idle
 
     def give(self, memory: Memory, uses: Iterable[Event]) -> None:
-        """Keep memory, which some calls may still be using."""
+        """Add memory to the pool; calls may still be using it."""
         if not memory.address:
             return
-        # The pool may be in use: by other threads, or below, where garbage is collected.
+        # Non-blocking: a garbage collection inside the pool may call this.
         if not self._lock.acquire(blocking=False):
             free_after(memory, uses)
             return
@@ -143,75 +143,74 @@ class Pool:
         _free(dropped)
 
     def _drop(self, kept: int, kept_bytes: int) -> list[_Idle]:
-        """Take out the oldest, until there is not more than this."""
+        """Remove the oldest entries until the limits hold."""
         dropped: list[_Idle] = []
         while self._count > kept or self._idle_bytes > kept_bytes:
-            dropped.append(self._popped(next(iter(self._idle)), 0))
+            dropped.append(self._pop(next(iter(self._idle)), 0))
         return dropped
 
     def clear(self) -> bool:
-        """Give all back; whether there was any."""
+        """Free all entries; returns whether there was any."""
         with self._lock:
             dropped = self._drop(0, 0)
         _free(dropped)
         return bool(dropped)
 
     def close(self) -> None:
-        """Give all back, and keep nothing from now on."""
+        """Free all entries, and pool nothing from now on."""
         self._is_open = False
         self.clear()
 
 
-_KEPT = 256  # pieces of memory
+_KEPT = 256  # maximum number of entries
 _Idle: TypeAlias = tuple[Memory, tuple[Event, ...]]
 
 
 def free_after(memory: Memory, uses: Iterable[Event]) -> None:
-    """Give memory back when calls that use it are done; nobody has to wait for that.
+    """Free memory after the calls that use it, without waiting for them.
 
-    The driver only may wait by itself when memory is given back.
+    Only the driver may synchronise on free.
     """
     pending = tuple(uses)
-    memory.device.leaving.append((memory, pending))
-    sweep(memory.device)
+    memory.device.pending_frees.append((memory, pending))
+    release_completed(memory.device)
 
 
-def sweep(device: Device, *, is_waiting: bool = False) -> bool:
-    """Give memory back whose calls are done by now; whether there was any.
+def release_completed(device: Device, *, is_waiting: bool = False) -> bool:
+    """Free memory whose uses are complete; returns whether there was any.
 
-    It goes in the order in which it has left: what is behind calls that take longer waits
-    with them.
+    Frees are in order: memory behind a longer-running use waits with it.
 
     Args:
-        is_waiting: whether to wait for all of them.
+        is_waiting: whether to wait for all uses.
     """
-    leaving = device.leaving
-    if not leaving:
+    pending = device.pending_frees
+    if not pending:
         return False
     was_any = False
-    with device.current(), suppress(IndexError):  # other threads do so, too
-        while leaving:
-            memory, uses = leaving.popleft()
+    with device.current(), suppress(IndexError):  # concurrent with other threads
+        while pending:
+            memory, uses = pending.popleft()
             if is_waiting:
                 _wait_for(uses)
-            elif not are_past(uses):
-                leaving.appendleft((memory, uses))
+            elif not are_complete(uses):
+                pending.appendleft((memory, uses))
                 break
             memory.free()
             was_any = True
     return was_any
 
 
-def are_past(uses: Iterable[Event]) -> bool:
-    """Whether nobody has to wait for any of these any more."""
+def are_complete(uses: Iterable[Event]) -> bool:
+    """Whether all events are complete."""
     try:
-        return all(event.is_past() for event in uses)
-    except DeviceError:  # a call that has failed is over as well
+        return all(event.is_complete() for event in uses)
+    except DeviceError:  # a failed call is complete, too
         return True
 
 
 def _wait_for(uses: Iterable[Event]) -> None:
-    with suppress(DeviceError):  # a call that has failed is over as well
+    with suppress(DeviceError):  # a failed call is complete, too
         for event in uses:
             event.wait()
 
@@ -221,14 +220,14 @@ def _free(dropped: Iterable[_Idle]) -> None:
         free_after(memory, uses)
 
 
-class Scratch:
-    """Memory that calls use in turn, about as much as the largest of some needs.
+class ScratchBuffer:
+    """A scratch buffer that calls use in order, resized to about the largest need.
 
     Attributes:
-        moves: how often it has gone elsewhere, or been given back.
+        moves: number of reallocations and frees.
 
     Args:
-        use: what for, for errors.
+        use: purpose, for errors.
     """
 
     def __init__(self, device: Device, use: str) -> None:
@@ -238,66 +237,66 @@ class Scratch:
 
     @property
     def address(self) -> int:
-        """Where it is; 0 if there is none."""
+        """The address; 0 if nothing is allocated."""
         return self._memory.address
 
     def fit(self, size_bytes: int, last: Event | None) -> None:
-        """Have at least so many bytes, and not more than about twice as many.
+        """Resize to at least ``size_bytes``, and at most about twice as much.
 
         Args:
-            last: behind all calls that use it.
+            last: event after all calls that use the buffer.
 
         Raises:
-            OutOfMemoryError: there are not so many; then it has none.
+            OutOfMemoryError: memory is insufficient; the buffer is then empty.
         """
         has_bytes = self._memory.size_bytes
-        if size_bytes <= has_bytes <= 2 * rounded(size_bytes):
+        if size_bytes <= has_bytes <= 2 * rounded_size(size_bytes):
             return
         self.free(last)
-        if has_bytes:  # what grows once will grow again
-            self._memory = take_rounded(self._device, size_bytes, use=self._use)
+        if has_bytes:  # rounded, in expectation of further growth
+            self._memory = allocate_rounded(self._device, size_bytes, use=self._use)
         else:
             self._memory = Memory(self._device, size_bytes, use=self._use)
 
     def free(self, last: Event | None) -> None:
-        """Give it back, when the last call is done."""
+        """Free the buffer after the last call."""
         memory, self._memory = self._memory, Memory(self._device, 0)
         self.moves += 1
         if memory.address:
-            uses = [] if last is None or are_past([last]) else [last.now()]
+            uses = [] if last is None or are_complete([last]) else [last.now()]
             free_after(memory, uses)
 
 
-def take_rounded(
+def allocate_rounded(
     device: Device,
     size_bytes: int,
     where: str = "`main`",
     use: str = "",
     most: int | None = None,
 ) -> Memory:
-    """Memory of a rounded size, or of the very size if there is no more.
+    """Allocate a rounded size, or the exact size if memory is short.
 
     Args:
-        where, use: as of :class:`Memory`; most: as of :func:`rounded`.
+        where, use: as for :class:`Memory`; most: as for :func:`rounded_size`.
 
     Raises:
-        OutOfMemoryError: there is not so much.
+        OutOfMemoryError: memory is insufficient.
     """
     try:
-        return Memory(device, rounded(size_bytes, most), where, use)
+        return Memory(device, rounded_size(size_bytes, most), where, use)
     except OutOfMemoryError:
         return Memory(device, size_bytes, where, use)
 
 
-def rounded(size_bytes: int, most: int | None = None) -> int:
-    """A size or somewhat more, an eighth or 512 bytes, so that many sizes are one.
+def rounded_size(size_bytes: int, most: int | None = None) -> int:
+    """Round a size up by at most an eighth or 512 bytes, to form size classes.
 
     Args:
-        most: bytes that it may be more.
+        most: maximum number of added bytes.
     """
     step = max(_GRANULE_BYTES, 1 << max(0, size_bytes.bit_length() - 4))
     step = step if most is None else min(step, most)
     return -(-size_bytes // step) * step
 
 
-_GRANULE_BYTES = 512  # that the driver gives at least
+_GRANULE_BYTES = 512  # allocation granularity of the driver

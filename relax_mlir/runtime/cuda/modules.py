@@ -1,4 +1,4 @@
-"""PTX, compiled by the driver for the very device, and the kernels in it."""
+"""Kernel modules of a model, compiled from PTX by the driver."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from relax_mlir.runtime.cuda.driver import (
     MAX_DYNAMIC_SHARED_BYTES,
     STATIC_SHARED_BYTES,
 )
-from relax_mlir.runtime.cuda.plan import Launch, Started
+from relax_mlir.runtime.cuda.plan import BoundLaunch, Launch
 
 __all__ = ["Kernels"]
 
-_THREADS = 8  # that compile at once, in the driver
-_DEFAULT_SHARED_BYTES = 48 << 10  # of a block, static and dynamic, without opting in
+_THREADS = 8  # for parallel compilation in the driver
+_DEFAULT_SHARED_BYTES = 48 << 10  # per block, static and dynamic, without opt-in
 
 
 class Kernels:
-    """The kernels of a model on a device, found when they are first asked for.
+    """The kernels of a model on a device, looked up on demand.
 
-    The device is current when it is used.
+    The device must be current.
 
     Args:
         ptx: of every program.
-        names: of the kernels as the model calls them, in the order of its calls.
+        names: of the model's kernel calls, in order.
 
     Raises:
-        DeviceError: the driver does not take the PTX.
+        DeviceError: the driver rejects the PTX.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class Kernels:
     ) -> None:
         self._device, self._names = device, names
         self._functions: dict[tuple[int, str], int] = {}
-        self._dynamic_bytes: dict[int, int] = {}  # allowed, by function
+        self._dynamic_bytes: dict[int, int] = {}  # configured limit, by function
         self._modules: dict[int, int] = {}  # by the program
-        # A program that has nothing to do has no kernels.
+        # Empty programs and library calls have no PTX.
         texts = {n: text for n, text in enumerate(ptx) if text}
         with ThreadPoolExecutor(_THREADS) as pool:  # the driver compiles on each
             loading = {n: pool.submit(self._load, n, text) for n, text in texts.items()}
@@ -50,32 +50,32 @@ class Kernels:
         except RelaxError:
             done = {n: m for n, m in loading.items() if m.exception() is None}
             self._modules = {n: module.result() for n, module in done.items()}
-            with suppress(RelaxError):  # the first error is the one to tell
+            with suppress(RelaxError):  # report the first error
                 self.close()
             raise
 
     def _load(self, number: int, text: bytes) -> int:
-        what = f"`main`: PTX {number} is refused"
+        what = f"`main`: PTX {number} is rejected"
         with self._device.current():
             return self._device.driver.load_module(text, what)
 
-    def name(self, step: Started) -> str:
-        """The kernel that a launch is of, for errors."""
+    def name(self, step: BoundLaunch) -> str:
+        """The kernel of a launch, for errors."""
         return f"`main`: kernel `{self._names[step.kernel]}`"
 
-    def describe(self, step: Started, launch: Launch) -> str:
-        """A launch, for errors."""
+    def describe(self, step: BoundLaunch, launch: Launch) -> str:
+        """The configuration of a launch, for errors."""
         grid, block = ("x".join(map(str, n)) for n in (launch.grid, launch.block))
         return (
             f"{self.name(step)} (`{launch.kernel}`), {grid} "
             f"blocks of {block} threads, {launch.shared_bytes} bytes of shared memory"
         )
 
-    def function(self, step: Started, launch: Launch) -> int:
-        """The driver's handle of the kernel of a launch, which may start it.
+    def function(self, step: BoundLaunch, launch: Launch) -> int:
+        """The driver's handle of a launch's kernel, with its shared memory configured.
 
         Raises:
-            DeviceError: there is no such kernel, or not so much shared memory.
+            DeviceError: the kernel does not exist, or needs too much shared memory.
         """
         name, driver = launch.kernel, self._device.driver
         key = (step.program, name)
@@ -92,25 +92,25 @@ class Kernels:
         return function
 
     def _allow_shared(self, function: int, dynamic_bytes: int, what: str) -> None:
-        """Let a kernel have dynamic shared memory, beside the static that its code has."""
-        driver, most = self._device.driver, self._device.shared_bytes
-        asked = STATIC_SHARED_BYTES, function
-        static_bytes = driver.handle("cuFuncGetAttribute", *asked, what=what)
+        """Raise the limit of dynamic shared memory of a kernel."""
+        driver, limit = self._device.driver, self._device.shared_bytes
+        attribute = STATIC_SHARED_BYTES, function
+        static_bytes = driver.handle("cuFuncGetAttribute", *attribute, what=what)
         needed = static_bytes + dynamic_bytes
-        if needed > most:
+        if needed > limit:
             raise DeviceError(
-                f"{what}: with {static_bytes} bytes of its own {needed}; a block of GPU "
-                f"{self._device.ordinal} may have {most}"
+                f"{what}: with {static_bytes} static bytes {needed}; GPU "
+                f"{self._device.ordinal} allows {limit} per block"
             )
         if needed > _DEFAULT_SHARED_BYTES:
-            allowed = function, MAX_DYNAMIC_SHARED_BYTES, dynamic_bytes
-            driver.call("cuFuncSetAttribute", *allowed, what=what)
+            attribute = function, MAX_DYNAMIC_SHARED_BYTES, dynamic_bytes
+            driver.call("cuFuncSetAttribute", *attribute, what=what)
         self._dynamic_bytes[function] = dynamic_bytes
 
     def close(self) -> None:
-        """Give the modules back."""
-        with ExitStack() as given_back:
+        """Unload the modules."""
+        with ExitStack() as cleanup:
             for module in self._modules.values():
-                what = "a module cannot be given back"
+                what = "a module cannot be unloaded"
                 unload = self._device.driver.call
-                given_back.callback(unload, "cuModuleUnload", module, what=what)
+                cleanup.callback(unload, "cuModuleUnload", module, what=what)

@@ -1,7 +1,7 @@
-"""What ``main`` of a compiled model does on a GPU: which kernels it starts, on what.
+"""Launch plans: kernel launches, copies, and library and host calls of ``main``, as data.
 
-A plan is plain data, JSON on disk. What depends on the sizes of a call is a text such as
-``4*ceildiv(n, 2)``, as signatures spell sizes.
+A plan is stored as JSON. Values that depend on the sizes of a call are expressions as text,
+such as ``4*ceildiv(n, 2)``, in the syntax of signatures. Binding a plan evaluates them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
+from relax_mlir.runtime.cuda.matmul_descriptors import Matmul
 from relax_mlir.runtime.cuda.pointers import (
     Expression,
     Json,
@@ -20,22 +21,21 @@ from relax_mlir.runtime.cuda.pointers import (
     evaluate,
     evaluate_all,
 )
-from relax_mlir.runtime.cuda.products import Product
 
 __all__ = [
     "Argument",
+    "BoundLaunch",
+    "BoundPlan",
     "Call",
     "Copy",
     "Expression",
     "HostArray",
     "HostCall",
-    "KnownPlan",
     "Launch",
     "LibraryCall",
     "Plan",
     "Pointer",
     "Program",
-    "Started",
     "TensorMap",
     "evaluate",
 ]
@@ -43,18 +43,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A descriptor of a tensor in memory, which a kernel gets by value: 128 bytes.
+    """A TMA descriptor, passed to kernels by value (128 bytes).
 
     Attributes:
         pointer: to the first element.
-        element: the driver's name of its type, such as ``FLOAT16``, ``BFLOAT16``,
-            ``FLOAT32`` or ``TFLOAT32``; ``UINT8`` of 8-bit floats, for which it has none.
+        element: the driver's element type, such as ``FLOAT16``, ``BFLOAT16``, ``FLOAT32``
+            or ``TFLOAT32``; ``UINT8`` for 8-bit floats, which it lacks.
         sizes: innermost first.
         strides_bytes: of all dimensions but the innermost.
-        box: elements that one copy takes of each dimension.
+        box: tile shape of a copy, in elements.
         swizzle: ``NONE``, ``32B``, ``64B`` or ``128B``.
-        steps: of each dimension a box takes each so many-th element; all if there are
-            none.
+        steps: element strides of the box; empty for 1 in all dimensions.
     """
 
     pointer: Pointer
@@ -66,7 +65,7 @@ class TensorMap:
     steps: tuple[int, ...] = ()
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         return [
             "tensor_map",
             self.pointer.fields(),
@@ -80,16 +79,20 @@ class TensorMap:
 
     @staticmethod
     def from_fields(fields: Json) -> TensorMap:
-        """What :meth:`fields` made."""
+        """Inverse of :meth:`fields`."""
         _, pointer, element, sizes, strides, box, swizzle, steps = fields
-        where = Pointer.from_fields(pointer)
-        lengths, far = tuple(sizes), tuple(strides)
         return TensorMap(
-            where, element, lengths, far, tuple(box), swizzle, tuple(steps)
+            Pointer.from_fields(pointer),
+            element,
+            tuple(sizes),
+            tuple(strides),
+            tuple(box),
+            swizzle,
+            tuple(steps),
         )
 
     def at(self, sizes: Sizes) -> TensorMap:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         return replace(
             self,
             pointer=self.pointer.at(sizes),
@@ -114,15 +117,15 @@ def _argument(fields: Json) -> Argument:
 
 @dataclass(frozen=True)
 class Launch:
-    """A grid of a kernel.
+    """A kernel launch.
 
     Attributes:
         kernel: its name in the program's PTX.
-        grid: numbers of blocks; block: of threads.
-        shared_bytes: dynamic shared memory of a block.
-        arguments: what the kernel gets.
-        waits: whether its threads wait for the launch before, which may still go on when
-            they begin.
+        grid: blocks per dimension; block: threads per dimension.
+        shared_bytes: dynamic shared memory per block.
+        arguments: of the kernel.
+        waits: whether the kernel waits for the previous launch itself
+            (``griddepcontrol.wait``), so that both may overlap.
     """
 
     kernel: str
@@ -133,7 +136,7 @@ class Launch:
     waits: bool
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         arguments = [_argument_fields(a) for a in self.arguments]
         return [
             self.kernel,
@@ -146,13 +149,13 @@ class Launch:
 
     @staticmethod
     def from_fields(fields: Json) -> Launch:
-        """What :meth:`fields` made."""
+        """Inverse of :meth:`fields`."""
         kernel, grid, block, shared, arguments, waits = fields
-        made = tuple(map(_argument, arguments))
-        return Launch(kernel, tuple(grid), tuple(block), shared, made, waits)
+        parsed = tuple(map(_argument, arguments))
+        return Launch(kernel, tuple(grid), tuple(block), shared, parsed, waits)
 
     def at(self, sizes: Sizes) -> Launch:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         return Launch(
             self.kernel,
             evaluate_all(self.grid, sizes),
@@ -167,34 +170,34 @@ class Launch:
             self.waits,
         )
 
-    def given(self, arguments: tuple[Argument, ...]) -> Launch:
-        """It, with other arguments."""
+    def with_arguments(self, arguments: tuple[Argument, ...]) -> Launch:
+        """The launch with other arguments."""
         return replace(self, arguments=arguments)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no blocks, when sizes are known."""
+        """Whether the grid has no blocks; for bound sizes."""
         return not all(self.grid)
 
 
-LibraryCall: TypeAlias = Product | Convolution
-"""What a library computes, between launches."""
+LibraryCall: TypeAlias = Matmul | Convolution
+"""A library call between launches."""
 
 
 def _launch(fields: Json) -> Launch | LibraryCall:
     if not isinstance(fields, dict):
         return Launch.from_fields(fields)
-    kind = Convolution if "convolution" in fields else Product
+    kind = Convolution if "convolution" in fields else Matmul
     return kind.from_fields(fields)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A tensor program: launches, and calls of libraries, one after the other.
+    """A compiled PrimFunc: a sequence of launches and library calls.
 
     Attributes:
-        sizes: names of the sizes that it gets.
-        scratch: bytes of each buffer of its own.
+        sizes: names of its size parameters.
+        scratch: size of each scratch buffer in bytes.
     """
 
     sizes: tuple[str, ...]
@@ -202,25 +205,24 @@ class Program:
     launches: tuple[Launch | LibraryCall, ...]
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         launches = [launch.fields() for launch in self.launches]
         return [list(self.sizes), list(self.scratch), launches]
 
     @staticmethod
     def from_fields(fields: Json) -> Program:
-        """What :meth:`fields` made."""
+        """Inverse of :meth:`fields`."""
         sizes, scratch, launches = fields
-        made = tuple(map(_launch, launches))
-        return Program(tuple(sizes), tuple(scratch), made)
+        return Program(tuple(sizes), tuple(scratch), tuple(map(_launch, launches)))
 
 
 @dataclass(frozen=True)
 class Call:
-    """``main`` runs a program.
+    """A step that calls a program.
 
     Attributes:
-        program: its number; kernel: which of the kernels that the model names.
-        pointers: its buffers; sizes: its sizes.
+        program: its index; kernel: index of the model's kernel call.
+        pointers: buffer arguments; sizes: size arguments.
     """
 
     program: int
@@ -229,59 +231,59 @@ class Call:
     sizes: tuple[Expression, ...]
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         pointers = [p.fields() for p in self.pointers]
         return ["call", self.program, self.kernel, pointers, list(self.sizes)]
 
     @property
     def expressions(self) -> list[Expression]:
-        """All that may depend on the sizes of ``main``."""
+        """All values that may depend on the sizes of ``main``."""
         return [*self.sizes, *(p.offset_bytes for p in self.pointers)]
 
 
 @dataclass(frozen=True)
 class Copy:
-    """``main`` copies bytes."""
+    """A step that copies memory."""
 
     source: Pointer
     target: Pointer
     size_bytes: Expression
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         return ["copy", self.source.fields(), self.target.fields(), self.size_bytes]
 
     @property
     def expressions(self) -> list[Expression]:
-        """All that may depend on sizes."""
+        """All values that may depend on sizes."""
         return [self.size_bytes, self.source.offset_bytes, self.target.offset_bytes]
 
     def at(self, sizes: Sizes) -> Copy:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         size_bytes = evaluate(self.size_bytes, sizes)
         return Copy(self.source.at(sizes), self.target.at(sizes), size_bytes)
 
 
 @dataclass(frozen=True)
 class HostArray:
-    """An argument of a function on the host."""
+    """An argument of a host function."""
 
     pointer: Pointer
     dtype: str
     shape: tuple[Expression, ...]
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         return [self.pointer.fields(), self.dtype, list(self.shape)]
 
     @staticmethod
     def from_fields(fields: Json) -> HostArray:
-        """What :meth:`fields` made."""
+        """Inverse of :meth:`fields`."""
         pointer, dtype, shape = fields
         return HostArray(Pointer.from_fields(pointer), dtype, tuple(shape))
 
     def at(self, sizes: Sizes) -> HostArray:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         return HostArray(
             self.pointer.at(sizes), self.dtype, evaluate_all(self.shape, sizes)
         )
@@ -289,22 +291,22 @@ class HostArray:
 
 @dataclass(frozen=True)
 class HostCall:
-    """``main`` calls a function by name, which gets copies in the host's memory."""
+    """A step that calls a host function by name, on copies in host memory."""
 
     function: str
     arrays: tuple[HostArray, ...]
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         return ["host", self.function, [a.fields() for a in self.arrays]]
 
     @property
     def expressions(self) -> list[Expression]:
-        """All that may depend on sizes."""
+        """All values that may depend on sizes."""
         return [n for a in self.arrays for n in (a.pointer.offset_bytes, *a.shape)]
 
     def at(self, sizes: Sizes) -> HostCall:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         return HostCall(self.function, tuple(a.at(sizes) for a in self.arrays))
 
 
@@ -315,8 +317,8 @@ def _step(fields: Json) -> Step:
     kind, *rest = fields
     if kind == "call":
         program, kernel, pointers, sizes = rest
-        made = tuple(map(Pointer.from_fields, pointers))
-        return Call(program, kernel, made, tuple(sizes))
+        arguments = tuple(map(Pointer.from_fields, pointers))
+        return Call(program, kernel, arguments, tuple(sizes))
     if kind == "copy":
         source, target, size_bytes = rest
         ends = Pointer.from_fields(source), Pointer.from_fields(target)
@@ -324,15 +326,15 @@ def _step(fields: Json) -> Step:
     if kind == "host":
         function, arrays = rest
         return HostCall(function, tuple(map(HostArray.from_fields, arrays)))
-    raise ValueError(f"unknown step `{kind}` of a plan")
+    raise ValueError(f"unknown step `{kind}` of a launch plan")
 
 
 @dataclass(frozen=True)
-class Started:
-    """A launch of a call, when sizes are known.
+class BoundLaunch:
+    """A launch with bound sizes and translated pointers.
 
     Attributes:
-        program: in whose PTX the kernel is; kernel: of those that the model names.
+        program: index of the program; kernel: index of the model's kernel call.
     """
 
     program: int
@@ -340,34 +342,35 @@ class Started:
     launch: Launch | LibraryCall
 
 
-Done: TypeAlias = tuple[Started | Copy | HostCall, ...]
-"""What a step does, when sizes are known."""
+BoundStep: TypeAlias = tuple[BoundLaunch | Copy | HostCall, ...]
+"""The operations of a step with bound sizes."""
 
 
 @dataclass(frozen=True)
-class KnownPlan:
-    """What one call does, when sizes are known.
+class BoundPlan:
+    """A plan with bound sizes.
 
     Attributes:
-        sizes: their values.
-        steps: what each step of the plan does, in order.
-        open: numbers of those that depend on sizes; all others are the same objects
-            whatever the sizes are.
-        workspace_bytes: scratch memory of all programs, which use it in turn.
+        sizes: values of the symbolic sizes.
+        steps: the bound steps, in order.
+        dynamic: indices of steps that depend on sizes; other steps are identical objects
+            for all sizes.
+        workspace_bytes: size of the scratch memory that all programs share.
     """
 
     sizes: tuple[int, ...]
-    steps: tuple[Done, ...]
-    open: tuple[int, ...]
+    steps: tuple[BoundStep, ...]
+    dynamic: tuple[int, ...]
     workspace_bytes: int
 
 
 @dataclass(frozen=True)
-class _KnownProgram:
-    """A program whose sizes are known.
+class _BoundProgram:
+    """A program with bound sizes.
 
     Attributes:
-        launches: of it; scratch: where its own buffers begin; workspace_bytes: of all.
+        launches: of the program; scratch: pointers to its scratch buffers;
+            workspace_bytes: total size of the scratch buffers.
     """
 
     launches: tuple[Launch | LibraryCall, ...]
@@ -375,11 +378,11 @@ class _KnownProgram:
     workspace_bytes: int
 
     @staticmethod
-    def of(program: Program, sizes: Sizes) -> _KnownProgram:
-        """A program when sizes are known.
+    def of(program: Program, sizes: Sizes) -> _BoundProgram:
+        """Bind the sizes of a program.
 
         Raises:
-            ValueError: an expression of sizes makes no sense, or a size is negative.
+            ValueError: an expression is invalid, or a size is negative.
         """
         scratch: list[Pointer] = []
         total = 0
@@ -389,68 +392,66 @@ class _KnownProgram:
             scratch.append(Pointer("workspace", 0, total))
             total += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
         launches = tuple(launch.at(sizes) for launch in program.launches)
-        return _KnownProgram(launches, tuple(scratch), total)
+        return _BoundProgram(launches, tuple(scratch), total)
 
 
-_ALIGNMENT = 256  # bytes, of scratch memory: what the driver gives
+_ALIGNMENT = 256  # bytes, of scratch buffers, as for allocations of the driver
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``main`` does.
+    """The launch plan of ``main``.
 
     Attributes:
-        programs: that it runs; steps: in order.
+        programs: callees; steps: in order.
     """
 
     programs: tuple[Program, ...]
     steps: tuple[Step, ...]
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         programs = [program.fields() for program in self.programs]
         return {"programs": programs, "steps": [step.fields() for step in self.steps]}
 
     @staticmethod
     def from_fields(fields: Json) -> Plan:
-        """What :meth:`fields` made.
+        """Inverse of :meth:`fields`.
 
         Raises:
-            ValueError: a step is of no known kind.
+            ValueError: the kind of a step is unknown.
         """
         programs = tuple(map(Program.from_fields, fields["programs"]))
         return Plan(programs, tuple(map(_step, fields["steps"])))
 
     @property
     def calls_host(self) -> bool:
-        """Whether functions on the host take part."""
+        """Whether a step calls a host function."""
         return any(isinstance(step, HostCall) for step in self.steps)
 
-    def at(self, sizes: Sizes) -> KnownPlan:
-        """What a call with these sizes does.
+    def at(self, sizes: Sizes) -> BoundPlan:
+        """Bind the sizes of a call.
 
         Raises:
-            ValueError: an expression of sizes makes no sense, or a size is negative.
+            ValueError: an expression is invalid, or a size is negative.
         """
-        return self._known(self._fixed, sizes, self._fixed.open)
+        return self._bind(self._static, sizes, self._static.dynamic)
 
     @cached_property
-    def _fixed(self) -> KnownPlan:
-        """What does not depend on sizes; steps that do are empty."""
-        is_open = [
+    def _static(self) -> BoundPlan:
+        """The plan with its size-independent steps bound, and the others empty."""
+        is_dynamic = [
             not all(isinstance(e, int) for e in step.expressions) for step in self.steps
         ]
         numbers = range(len(self.steps))
-        steps: tuple[Done, ...] = ((),) * len(self.steps)
-        nothing = KnownPlan((), steps, tuple(n for n in numbers if is_open[n]), 0)
-        return self._known(nothing, {}, [n for n in numbers if not is_open[n]])
+        steps: tuple[BoundStep, ...] = ((),) * len(self.steps)
+        empty = BoundPlan((), steps, tuple(n for n in numbers if is_dynamic[n]), 0)
+        return self._bind(empty, {}, [n for n in numbers if not is_dynamic[n]])
 
-    def _known(
-        self, rest: KnownPlan, sizes: Sizes, numbers: Sequence[int]
-    ) -> KnownPlan:
-        """Some steps when sizes are known, and the rest as it is."""
+    def _bind(self, rest: BoundPlan, sizes: Sizes, numbers: Sequence[int]) -> BoundPlan:
+        """Bind some steps, and take the others from ``rest``."""
         steps, workspace_bytes = list(rest.steps), rest.workspace_bytes
-        programs: dict[tuple[int, tuple[int, ...]], _KnownProgram] = {}
+        programs: dict[tuple[int, tuple[int, ...]], _BoundProgram] = {}
         for number in numbers:
             step = self.steps[number]
             if not isinstance(step, Call):
@@ -459,36 +460,38 @@ class Plan:
             values = evaluate_all(step.sizes, sizes)
             program = programs.get((step.program, values))
             if program is None:
-                whole = self.programs[step.program]
-                own = dict(zip(whole.sizes, values, strict=True))
-                program = _KnownProgram.of(whole, own)
+                unbound = self.programs[step.program]
+                parameters = dict(zip(unbound.sizes, values, strict=True))
+                program = _BoundProgram.of(unbound, parameters)
                 programs[step.program, values] = program
-            steps[number] = _started(step, program, sizes)
+            steps[number] = _bound_launches(step, program, sizes)
             workspace_bytes = max(workspace_bytes, program.workspace_bytes)
         values = tuple(sizes.values())
-        return KnownPlan(values, tuple(steps), rest.open, workspace_bytes)
+        return BoundPlan(values, tuple(steps), rest.dynamic, workspace_bytes)
 
 
-def _started(call: Call, program: _KnownProgram, sizes: Sizes) -> tuple[Started, ...]:
-    """The launches of a call."""
-    given = [pointer.at(sizes) for pointer in call.pointers]
-    memory = {"argument": given, "scratch": program.scratch}
+def _bound_launches(
+    call: Call, program: _BoundProgram, sizes: Sizes
+) -> tuple[BoundLaunch, ...]:
+    """The launches of a call, with pointers translated from callee to ``main``."""
+    arguments = [pointer.at(sizes) for pointer in call.pointers]
+    memory = {"argument": arguments, "scratch": program.scratch}
 
-    def placed(argument: Argument) -> Argument:
+    def translated(argument: Argument) -> Argument:
         if isinstance(argument, Pointer):
             base = memory[argument.base][argument.number]
-            return base.moved(argument.offset_bytes)
+            return base.offset_by(argument.offset_bytes)
         if isinstance(argument, TensorMap):
-            return replace(argument, pointer=placed(argument.pointer))
+            return replace(argument, pointer=translated(argument.pointer))
         return argument
 
     return tuple(
-        Started(
+        BoundLaunch(
             call.program,
             call.kernel,
-            known.given(tuple(map(placed, known.arguments)))
-            if isinstance(known, Launch)
-            else known.placed(placed),
+            launch.with_arguments(tuple(map(translated, launch.arguments)))
+            if isinstance(launch, Launch)
+            else launch.with_pointers(translated),
         )
-        for known in program.launches
+        for launch in program.launches
     )

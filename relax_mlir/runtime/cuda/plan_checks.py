@@ -1,7 +1,7 @@
-"""What must hold of plans, which come from files: when they are read, and before a call.
+"""Verifier of launch plans, which come from files: when loaded, and before each call.
 
-A plan that a file is damaged in, or made up, must not start a kernel on memory that is
-not the model's. What the kernels do there is their own: PTX is code.
+A damaged or forged plan must not launch a kernel on memory outside of the model's. What the
+kernels themselves access is not checked: PTX is code.
 """
 
 from __future__ import annotations
@@ -11,33 +11,38 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from relax_mlir.dialects import symbols
 from relax_mlir.runtime.cuda.arrays import ALIGNMENT
-from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir.runtime.cuda.conv_descriptors import Convolution
+from relax_mlir.runtime.cuda.matmul_descriptors import (
+    ACTIVATIONS,
+    ITEM_BYTES,
+    BatchedMatrix,
+    Matmul,
+)
 from relax_mlir.runtime.cuda.plan import (
     Argument,
+    BoundLaunch,
+    BoundPlan,
     Call,
     Copy,
     Expression,
     HostArray,
     HostCall,
-    KnownPlan,
     Launch,
     LibraryCall,
     Plan,
     Pointer,
     Program,
-    Started,
     TensorMap,
 )
-from relax_mlir.runtime.cuda.products import ACTIVATIONS, ITEM_BYTES, Matrix, Product
 from relax_mlir.runtime.cuda.tensor_maps import ELEMENT_BYTES, SWIZZLE_BYTES
 from relax_mlir.runtime.elements import element_type
+from relax_mlir.symbolic import symbols
 
 __all__ = ["check_bounds", "check_plan"]
 
 _ENTRY = re.compile(rb"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
-_WAITING = re.compile(  # those that wait for the launch before
+_WAITING = re.compile(  # kernels that wait for the previous launch
     rb"\.entry\s+([\w$]+)\s*\((?:(?!\.entry).)*?griddepcontrol\.wait;", re.DOTALL
 )
 _PARAMETER = re.compile(
@@ -58,18 +63,18 @@ def check_plan(
     names: Collection[str],
     kernels: int,
 ) -> None:
-    """Refuse a plan that no compiler has made.
+    """Verify the structure of a plan.
 
     Args:
         ptx: of every program.
-        counts: of inputs, outputs, constants and arenas.
-        names: of the sizes; kernels: how many the model names.
+        counts: numbers of inputs, outputs, constants and arenas.
+        names: of the symbolic sizes; kernels: number of kernel calls of the model.
 
     Raises:
-        ValueError: a number, name or type in it is not what it must be.
+        ValueError: a number, name or type is invalid.
     """
     if len(ptx) != len(plan.programs):
-        raise ValueError(f"{len(plan.programs)} programs, code of {len(ptx)}")
+        raise ValueError(f"{len(plan.programs)} programs, but PTX of {len(ptx)}")
     for number, program in enumerate(plan.programs):
         where = f"program {number}"
         _check_program(program, where)
@@ -133,30 +138,31 @@ def _check_program(program: Program, where: str) -> None:
 
 
 def _check_kernels(program: Program, ptx: bytes, where: str) -> None:
-    """Refuse launches with other arguments than kernels read: that ends the process.
+    """Check launches against the parameters of their kernels: a mismatch can crash.
 
-    And of kernels that begin too early, as they do not wait.
+    Also checks that kernels with dependent launch wait for the previous one.
     """
-    found = {name.decode(): text for name, text in _ENTRY.findall(ptx)}
+    entries = {name.decode(): text for name, text in _ENTRY.findall(ptx)}
     waiting = {name.decode() for name in _WAITING.findall(ptx)}
     for launch in _launches(program):
-        if launch.kernel not in found:
-            raise ValueError(f"{where}: there is no kernel `{launch.kernel}`")
+        if launch.kernel not in entries:
+            raise ValueError(f"{where}: kernel `{launch.kernel}` does not exist")
         if launch.waits and launch.kernel not in waiting:
             raise ValueError(f"{where}: kernel `{launch.kernel}` does not wait")
-        reads = [
+        parameter_bytes = [
             int(bits) // 8 * int(count or 1)
-            for bits, count in _PARAMETER.findall(found[launch.kernel])
+            for bits, count in _PARAMETER.findall(entries[launch.kernel])
         ]
-        gets = [
+        argument_bytes = [
             _MAP_BYTES if isinstance(argument, TensorMap) else _WORD_BYTES
             for argument in launch.arguments
         ]
-        fits = [n <= given for n, given in zip(reads, gets, strict=False)]
-        if len(reads) != len(gets) or not all(fits):
+        pairs = zip(parameter_bytes, argument_bytes, strict=False)
+        is_match = all(parameter <= argument for parameter, argument in pairs)
+        if len(parameter_bytes) != len(argument_bytes) or not is_match:
             raise ValueError(
-                f"{where}: kernel `{launch.kernel}` reads arguments of {reads} bytes, "
-                f"gets {gets}"
+                f"{where}: kernel `{launch.kernel}` has parameters of {parameter_bytes} "
+                f"bytes, got arguments of {argument_bytes}"
             )
 
 
@@ -164,9 +170,9 @@ def _check_launch(
     launch: Launch, counts: _Counts, names: Collection[str], where: str
 ) -> None:
     if not _NAME.fullmatch(_text(launch.kernel, where)):
-        raise ValueError(f"{where}: {launch.kernel!r} is no name of a kernel")
+        raise ValueError(f"{where}: {launch.kernel!r} is not a kernel name")
     if len(launch.grid) != 3 or len(launch.block) != 3:
-        raise ValueError(f"{where}: expected three numbers of blocks, and of threads")
+        raise ValueError(f"{where}: expected 3-D grid and block sizes")
     _check_all((*launch.grid, *launch.block, launch.shared_bytes), names, where)
     if type(launch.waits) is not bool:
         raise ValueError(f"{where}: kernel `{launch.kernel}` waits: {launch.waits!r}")
@@ -177,12 +183,12 @@ def _check_launch(
 def _check_library_call(
     call: LibraryCall, counts: _Counts, names: Collection[str], where: str
 ) -> None:
-    what = "product" if isinstance(call, Product) else "convolution"
+    kind = "matmul" if isinstance(call, Matmul) else "convolution"
     if call.activation not in ACTIVATIONS or type(call.tf32) is not bool:
-        how = f"tf32 {call.tf32!r}, activation {call.activation!r}"
-        raise ValueError(f"{where}: a {what} of an unknown kind: {how}")
-    if isinstance(call, Product):
-        _check_product(call, names, where)
+        options = f"tf32 {call.tf32!r}, activation {call.activation!r}"
+        raise ValueError(f"{where}: a {kind} with unknown options: {options}")
+    if isinstance(call, Matmul):
+        _check_matmul(call, names, where)
     else:
         _check_convolution(call, names, where)
     for pointer in call.pointers:
@@ -194,7 +200,7 @@ def _check_convolution(
 ) -> None:
     element = _text(convolution.element, where)
     if element not in ITEM_BYTES:
-        raise ValueError(f"{where}: a convolution of unknown elements: `{element}`")
+        raise ValueError(f"{where}: a convolution of unknown element type `{element}`")
     _check_expression(convolution.batch, names, where)
     try:
         convolution.shape.check()
@@ -202,20 +208,20 @@ def _check_convolution(
         raise ValueError(f"{where}: {error}") from error
 
 
-def _check_product(product: Product, names: Collection[str], where: str) -> None:
-    if len(product.sizes) != 4:
-        raise ValueError(f"{where}: a product of {len(product.sizes)} sizes")
-    _check_all(product.sizes, names, where)
-    for matrix in (product.lhs, product.rhs, product.result):
+def _check_matmul(matmul: Matmul, names: Collection[str], where: str) -> None:
+    if len(matmul.sizes) != 4:
+        raise ValueError(f"{where}: a matmul with {len(matmul.sizes)} sizes")
+    _check_all(matmul.sizes, names, where)
+    for matrix in (matmul.lhs, matmul.rhs, matmul.result):
         _check_matrix(matrix, names, where)
-    if product.lhs.element != product.rhs.element or product.result.is_turned:
-        raise ValueError(f"{where}: a product of matrices that do not fit")
+    if matmul.lhs.element != matmul.rhs.element or matmul.result.is_transposed:
+        raise ValueError(f"{where}: a matmul of incompatible matrices")
 
 
-def _check_matrix(matrix: Matrix, names: Collection[str], where: str) -> None:
-    element, is_turned = matrix.element, matrix.is_turned
-    if _text(element, where) not in ITEM_BYTES or type(is_turned) is not bool:
-        kind = f"`{element}`, turned {is_turned!r}"
+def _check_matrix(matrix: BatchedMatrix, names: Collection[str], where: str) -> None:
+    element, is_transposed = matrix.element, matrix.is_transposed
+    if _text(element, where) not in ITEM_BYTES or type(is_transposed) is not bool:
+        kind = f"`{element}`, transposed {is_transposed!r}"
         raise ValueError(f"{where}: a matrix of an unknown kind: {kind}")
     _check_all((matrix.leading, matrix.step), names, where)
 
@@ -234,16 +240,16 @@ def _check_argument(
 
 def _check_map(tensor: TensorMap, names: Collection[str], where: str) -> None:
     rank = len(tensor.sizes)
-    fits = (len(tensor.strides_bytes), len(tensor.box)) == (rank - 1, rank)
-    fits = fits and len(tensor.steps) in (0, rank)
-    if rank not in _RANKS or not fits:
+    is_match = (len(tensor.strides_bytes), len(tensor.box)) == (rank - 1, rank)
+    is_match = is_match and len(tensor.steps) in (0, rank)
+    if rank not in _RANKS or not is_match:
         raise ValueError(
             f"{where}: a descriptor of {rank} sizes, {len(tensor.strides_bytes)} strides "
             f"and a box of {len(tensor.box)}, {len(tensor.steps)} steps"
         )
     if tensor.element not in ELEMENT_BYTES or tensor.swizzle not in SWIZZLE_BYTES:
         kind = f"`{tensor.element}`, swizzle `{tensor.swizzle}`"
-        raise ValueError(f"{where}: a descriptor of unknown elements: {kind}")
+        raise ValueError(f"{where}: a descriptor of unknown kind: {kind}")
     _check_all((*tensor.sizes, *tensor.strides_bytes), names, where)
     _check_all((*tensor.box, *tensor.steps), (), where)
 
@@ -260,7 +266,7 @@ def _check_pointer(
 
 def _check_index(number: Any, count: int, where: str) -> None:  # Any: JSON
     if type(number) is not int or not 0 <= number < count:
-        raise ValueError(f"{where} {number!r}: there are {count}")
+        raise ValueError(f"{where} {number!r}: out of range, there are {count}")
 
 
 def _check_all(
@@ -285,37 +291,37 @@ def _check_expression(
 
 def _text(value: Any, where: str) -> str:  # Any: JSON
     if not isinstance(value, str):
-        raise ValueError(f"{where}: expected a text, got {value!r}")
+        raise ValueError(f"{where}: expected a string, got {value!r}")
     return value
 
 
 def check_bounds(
-    plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]], steps: Sequence[int]
+    plan: BoundPlan, held_bytes: Mapping[str, Sequence[int]], steps: Sequence[int]
 ) -> None:
-    """Refuse what a call would do outside of its memory.
+    """Check that the accesses of a bound plan are in bounds.
 
     Args:
-        held_bytes: of every input, output, constant, the arena and the workspace.
-        steps: the numbers of those to look at.
+        held_bytes: sizes of inputs, outputs, constants, the arena and the workspace.
+        steps: indices of the steps to check.
 
     Raises:
-        ValueError: a step begins or ends outside.
+        ValueError: an access is out of bounds.
     """
     for number in steps:
         where = f"step {number}"
-        for done in plan.steps[number]:
-            if isinstance(done, Started):
-                _check_started(done.launch, held_bytes, where)
-            elif isinstance(done, Copy):
-                for pointer in (done.source, done.target):
-                    _check_span(pointer, done.size_bytes, held_bytes, where)
+        for operation in plan.steps[number]:
+            if isinstance(operation, BoundLaunch):
+                _check_accesses(operation.launch, held_bytes, where)
+            elif isinstance(operation, Copy):
+                for pointer in (operation.source, operation.target):
+                    _check_span(pointer, operation.size_bytes, held_bytes, where)
             else:
-                for array in done.arrays:
+                for array in operation.arrays:
                     size_bytes = _array_bytes(array)
                     _check_span(array.pointer, size_bytes, held_bytes, where)
 
 
-def _check_started(
+def _check_accesses(
     launch: Launch | LibraryCall, held_bytes: Mapping[str, Sequence[int]], where: str
 ) -> None:
     if not isinstance(launch, Launch):
@@ -332,12 +338,12 @@ def _check_started(
 
 
 def _check_library_sizes(call: LibraryCall, where: str) -> None:
-    """Refuse what there cannot be: numbers of pictures or of rows, or places of either."""
-    if isinstance(call, Product):
+    """Check sizes, strides and alignment of a library call."""
+    if isinstance(call, Matmul):
         _check_matrices(call, where)
         return
     if call.batch < 0:
-        raise ValueError(f"{where}: a convolution of {call.batch} pictures")
+        raise ValueError(f"{where}: a convolution with batch size {call.batch}")
     for pointer in call.pointers:
         if pointer.offset_bytes % ALIGNMENT:
             raise ValueError(
@@ -346,22 +352,24 @@ def _check_library_sizes(call: LibraryCall, where: str) -> None:
             )
 
 
-def _check_matrices(product: Product, where: str) -> None:
-    """Refuse matrices that have no place in memory."""
-    batch, rows, columns, terms = product.sizes
-    numbers = [*product.sizes]
-    for matrix in (product.lhs, product.rhs, product.result):
+def _check_matrices(matmul: Matmul, where: str) -> None:
+    """Check sizes and leading dimensions of the matrices of a matmul."""
+    batch, m, n, k = matmul.sizes
+    numbers = [*matmul.sizes]
+    for matrix in (matmul.lhs, matmul.rhs, matmul.result):
         numbers += matrix.leading, matrix.step
-    if min(numbers) < 0 or (not product.is_empty and not terms):
-        raise ValueError(f"{where}: a product of {batch}x{rows}x{columns}x{terms}")
-    if product.is_empty:
+    if min(numbers) < 0 or (not matmul.is_empty and not k):
+        raise ValueError(f"{where}: a matmul of {batch}x{m}x{n}x{k}")
+    if matmul.is_empty:
         return
-    shapes = (rows, terms), (terms, columns), (rows, columns)
-    matrices = product.lhs, product.rhs, product.result
+    shapes = (m, k), (k, n), (m, n)
+    matrices = matmul.lhs, matmul.rhs, matmul.result
     for matrix, shape in zip(matrices, shapes, strict=True):
-        _, width, leading = matrix.lying(*shape)
-        if leading < width:
-            raise ValueError(f"{where}: rows of {width} elements, {leading} apart")
+        _, columns, leading = matrix.memory_shape(*shape)
+        if leading < columns:
+            raise ValueError(
+                f"{where}: leading dimension {leading} of rows of {columns} elements"
+            )
 
 
 def _check_sizes(launch: Launch, where: str) -> None:
@@ -373,7 +381,7 @@ def _check_sizes(launch: Launch, where: str) -> None:
 
 
 def _map_bytes(tensor: TensorMap) -> int:
-    """The bytes from the first element of a tensor to the end of the last."""
+    """Bytes from the first element of a tensor to the end of the last."""
     if min((*tensor.sizes, *tensor.strides_bytes)) < 0:
         return -1
     if not all(tensor.sizes):

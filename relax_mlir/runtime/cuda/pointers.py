@@ -1,4 +1,4 @@
-"""Numbers and addresses of plans, which may depend on the sizes of a call."""
+"""Size expressions and pointers of launch plans."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from relax_mlir.dialects import symbols
+from relax_mlir.symbolic import symbols
 
 __all__ = ["Expression", "Json", "Pointer", "Sizes", "evaluate", "evaluate_all"]
 
-Expression: TypeAlias = Any  # Any: int or str; int where sizes are known
-Json: TypeAlias = Any  # Any: what JSON holds
+Expression: TypeAlias = Any  # Any: int or str; int for bound sizes
+Json: TypeAlias = Any  # Any: JSON values
 Sizes: TypeAlias = Mapping[str, int]
 
 
 def evaluate(expression: Expression, sizes: Sizes) -> int:
-    """The number that an expression is when sizes have these values.
+    """Evaluate an expression for values of the symbolic sizes.
 
     Raises:
-        ValueError: it is none, names an unknown size, or divides by zero.
+        ValueError: the expression is invalid, has an unknown symbol, or divides by zero.
     """
     if isinstance(expression, int):
         return expression
@@ -27,7 +27,7 @@ def evaluate(expression: Expression, sizes: Sizes) -> int:
 
 
 def evaluate_all(expressions: Sequence[Expression], sizes: Sizes) -> tuple[int, ...]:
-    """The numbers that some expressions are."""
+    """Evaluate several expressions."""
     return tuple(evaluate(e, sizes) for e in expressions)
 
 
@@ -36,11 +36,11 @@ class Pointer:
     """An address on the device.
 
     Attributes:
-        base: what it points into: ``input``, ``output``, ``constant`` or ``arena`` in
-            ``main``; ``argument`` or ``scratch``, memory of its own, in a program;
-            ``workspace``, the scratch of all programs, when sizes are known.
-        number: which of them.
-        offset_bytes: from there.
+        base: kind of memory: ``input``, ``output``, ``constant`` or ``arena`` in ``main``;
+            ``argument`` or ``scratch`` in a program; ``workspace``, the scratch memory of
+            all programs, in bound plans.
+        number: index among memory of this kind.
+        offset_bytes: from its start.
     """
 
     base: str
@@ -48,23 +48,23 @@ class Pointer:
     offset_bytes: Expression = 0
 
     def fields(self) -> Json:
-        """As JSON holds it."""
+        """The JSON form."""
         return ["pointer", self.base, self.number, self.offset_bytes]
 
     @staticmethod
     def from_fields(fields: Json) -> Pointer:
-        """What :meth:`fields` made."""
+        """Inverse of :meth:`fields`."""
         _, base, number, offset = fields
         return Pointer(base, number, offset)
 
     def at(self, sizes: Sizes) -> Pointer:
-        """It, when sizes are known."""
+        """Evaluate for values of the symbolic sizes."""
         if isinstance(self.offset_bytes, int):
             return self
         return Pointer(self.base, self.number, evaluate(self.offset_bytes, sizes))
 
-    def moved(self, by_bytes: int) -> Pointer:
-        """Another address in the same memory; offsets are known."""
+    def offset_by(self, by_bytes: int) -> Pointer:
+        """Pointer arithmetic; for bound sizes."""
         if not by_bytes:
             return self
         return Pointer(self.base, self.number, self.offset_bytes + by_bytes)

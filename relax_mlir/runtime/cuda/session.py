@@ -1,4 +1,4 @@
-"""A model on a GPU: its weights and kernels there, and memory for calls."""
+"""Device state of a model: weights, kernels, scratch memory, and specialised plans."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from threading import RLock
 import numpy as np
 
 from relax_mlir.errors import DeviceError, ModelError, OutOfMemoryError
-from relax_mlir.runtime.cuda.arguments import Bases
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import Device, Event
+from relax_mlir.runtime.cuda.kernel_arguments import Bases
 from relax_mlir.runtime.cuda.launches import Launches
 from relax_mlir.runtime.cuda.libraries import Libraries
 from relax_mlir.runtime.cuda.memory import (
     Memory,
-    Pool,
-    Scratch,
-    rounded,
-    sweep,
-    take_rounded,
+    MemoryPool,
+    ScratchBuffer,
+    allocate_rounded,
+    release_completed,
+    rounded_size,
 )
 from relax_mlir.runtime.cuda.modules import Kernels
-from relax_mlir.runtime.cuda.plan import KnownPlan, Plan
+from relax_mlir.runtime.cuda.plan import BoundPlan, Plan
 from relax_mlir.runtime.cuda.plan_checks import check_bounds
 from relax_mlir.runtime.elements import element_type
 
-__all__ = ["Prepared", "Session"]
+__all__ = ["Session", "SizeSpecialization"]
 
 _KEPT_SIZES = 8
-_KEPT_SHARE = 8  # of the device's memory, one part of so many: idle memory of outputs
-_MOST_BORROWED = 256  # calls whose arrays are kept until they are done
+_POOL_FRACTION = 8  # the pool of outputs holds at most 1/8 of the device's memory
+_MAX_PENDING_CALLS = 256  # calls whose arrays are kept alive
 _WEIGHT_ALIGNMENT = 256  # bytes
-_MOST_ROUNDED_BYTES = 2 << 20  # that an output has more than it needs
+_MAX_ROUNDING_BYTES = 2 << 20  # of an output
 _numbers = count()
 
 
-class Prepared:
-    """What calls with the same sizes share.
+class SizeSpecialization:
+    """Bound plan and staging memory of calls with the same sizes.
 
     Attributes:
-        shapes: of the inputs; sizes: by name, output_shapes: that follow from them.
-        plan: for them; arena_bytes: of intermediate results.
+        shapes: of the inputs; sizes: values of the symbolic sizes.
+        output_shapes: shapes of the outputs.
+        plan: the bound plan; arena_bytes: size of the arena.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Prepared:
         shapes: tuple[tuple[int, ...], ...],
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
-        plan: KnownPlan,
+        plan: BoundPlan,
         arena_bytes: int,
     ) -> None:
         self._device, self.shapes = device, shapes
@@ -65,11 +66,11 @@ class Prepared:
 
     @property
     def has_staging(self) -> bool:
-        """Whether some memory stands for arguments."""
+        """Whether staging memory is allocated."""
         return bool(self._staging)
 
     def staging(self, role: str, number: int, size_bytes: int, where: str) -> int:
-        """Memory that stands for an argument which kernels cannot use where it is."""
+        """Address of staging memory for an argument that kernels cannot use in place."""
         key = (role, number)
         if key not in self._staging:
             use = "copies of arguments"
@@ -77,34 +78,34 @@ class Prepared:
         return self._staging[key].address
 
     def close(self) -> None:
-        """Give everything back; no call that uses it is under way."""
+        """Free the staging memory; no call may be using it."""
         staging, self._staging = self._staging, {}
-        with ExitStack() as given_back:
+        with ExitStack() as cleanup:
             for memory in staging.values():
-                given_back.callback(memory.free)
+                cleanup.callback(memory.free)
 
 
 class Session:
-    """A model on a device.
+    """Device state of a model.
 
-    One thread at a time uses it, with the device current. Calls come one after the other
-    on the device as well, whatever their streams: all use the same memory.
+    Not thread-safe; the device must be current. Calls are also ordered on the device,
+    across streams, since they share scratch memory.
 
     Attributes:
-        stream: for calls with arrays of the host.
-        launches: what calls do.
-        number: no other session has it.
+        stream: for calls with host arrays.
+        launches: the prepared steps.
+        number: unique number of the session.
 
     Args:
         ptx: of every program of the plan.
-        names: of the kernels, as the model calls them.
+        names: of the model's kernel calls, in order.
         constants: the weights, in order.
-        host: finds functions by name.
-        lock: is held by who uses it.
+        host: looks up host functions.
+        lock: held by callers.
 
     Raises:
-        OutOfMemoryError: the weights need more memory than there is.
-        DeviceError: the driver refuses the kernels.
+        OutOfMemoryError: the weights cannot be allocated.
+        DeviceError: the driver rejects the kernels.
     """
 
     def __init__(
@@ -119,28 +120,30 @@ class Session:
     ) -> None:
         self.device, self._plan = device, plan
         self.number, self._lock = next(_numbers), lock
-        self._prepared: OrderedDict[tuple[tuple[int, ...], ...], Prepared] = (
+        self._prepared: OrderedDict[tuple[tuple[int, ...], ...], SizeSpecialization] = (
             OrderedDict()
         )
-        self._running: Prepared | None = None
+        self._running: SizeSpecialization | None = None
         self._last: Event | None = None
-        # What calls use that others may take back, behind the call that does.
+        # Objects that pending calls use, with the event after the call.
         self._borrowed: deque[tuple[Event, object]] = deque()
-        self._pool = Pool(device.memory_bytes // _KEPT_SHARE)
-        self._taken = ExitStack()
-        self._taken.callback(self._pool.close)
-        # Of intermediate results, and of programs' own buffers.
-        self._scratch = [Scratch(device, "intermediate results") for _ in range(2)]
-        self._held: Mapping[str, Sequence[int]] = {}  # by a call that has been checked
+        self._pool = MemoryPool(device.memory_bytes // _POOL_FRACTION)
+        self._resources = ExitStack()
+        self._resources.callback(self._pool.close)
+        # The arena, and the workspace.
+        self._scratch = [
+            ScratchBuffer(device, "intermediate results") for _ in range(2)
+        ]
+        self._held: Mapping[str, Sequence[int]] = {}  # sizes of the last bounds check
         libraries = Libraries(device)
-        self._taken.callback(libraries.close)
+        self._resources.callback(libraries.close)
         try:
             self._load(ptx, names, constants)
-            given = device, plan, self._kernels, host, libraries, self._settle
-            self.launches = Launches(*given)
+            arguments = device, plan, self._kernels, host, libraries, self._settle
+            self.launches = Launches(*arguments)
         except BaseException:
-            with suppress(DeviceError):  # the first error is the one to tell
-                self._taken.close()
+            with suppress(DeviceError):  # report the first error
+                self._resources.close()
             raise
         device.holders[self.number] = weakref.ref(self)
 
@@ -150,27 +153,26 @@ class Session:
         names: Sequence[str],
         constants: Sequence[np.ndarray],
     ) -> None:
-        """Take what all calls share; what has been taken is noted."""
-        driver, taken = self.device.driver, self._taken
-        self.stream = self.device.make(
-            "cuStreamCreate", "`main`: it cannot be prepared"
-        )
-        what = "`main`: it cannot be given back"
-        taken.callback(driver.call, "cuStreamDestroy_v2", self.stream, what=what)
+        """Create the stream, and load weights and kernels."""
+        driver, resources = self.device.driver, self._resources
+        what = "`main`: a stream cannot be created"
+        self.stream = self.device.make("cuStreamCreate", what)
+        what = "`main`: a stream cannot be destroyed"
+        resources.callback(driver.call, "cuStreamDestroy_v2", self.stream, what=what)
         self._weight_bytes = [array.nbytes for array in constants]
         self._weights = self._uploaded(constants)
         self._kernels = Kernels(self.device, ptx, names)
-        taken.callback(self._kernels.close)
+        resources.callback(self._kernels.close)
 
     def _uploaded(self, constants: Sequence[np.ndarray]) -> tuple[int, ...]:
-        """Addresses of the weights, in one piece of memory, each aligned."""
+        """Upload the weights to one allocation; returns their addresses."""
         offsets: list[int] = []
         total = 0
         for array in constants:
             offsets.append(total)
             total += -(-array.nbytes // _WEIGHT_ALIGNMENT) * _WEIGHT_ALIGNMENT
         memory = Memory(self.device, total, use="weights")
-        self._taken.callback(memory.free)
+        self._resources.callback(memory.free)
         addresses = tuple(memory.address + offset for offset in offsets)
         driver, what = self.device.driver, "`main`: weights cannot be copied"
         for array, address in zip(constants, addresses, strict=True):
@@ -183,30 +185,30 @@ class Session:
     def new_array(
         self, shape: Sequence[int], dtype: str, stream: int, where: str
     ) -> DeviceArray:
-        """An array for an output of a call on a stream, whose elements are not set.
+        """An uninitialised array for an output of a call on a stream.
 
         Raises:
-            OutOfMemoryError: there is no memory for it.
+            OutOfMemoryError: the array cannot be allocated.
         """
         size_bytes = math.prod(shape) * element_type(dtype).itemsize
-        # Results that grow from call to call are of one size for many calls.
-        found = self._pool.take(rounded(size_bytes, _MOST_ROUNDED_BYTES))
-        if found is None:
-            more = where, "outputs", _MOST_ROUNDED_BYTES
-            memory = take_rounded(self.device, size_bytes, *more)
+        # Rounding lets results that grow slowly share a size class.
+        pooled = self._pool.take(rounded_size(size_bytes, _MAX_ROUNDING_BYTES))
+        if pooled is None:
+            options = where, "outputs", _MAX_ROUNDING_BYTES
+            memory = allocate_rounded(self.device, size_bytes, *options)
         else:
-            memory, uses = found
+            memory, uses = pooled
             for event in uses:
                 if event is not self._last:
                     event.let_wait(stream)
         return DeviceArray(memory, shape, dtype, self._pool)
 
-    def known(self, shapes: tuple[tuple[int, ...], ...]) -> Prepared | None:
-        """What an earlier call with inputs of these shapes has prepared."""
-        found = self._prepared.get(shapes)
-        if found is not None:
+    def known(self, shapes: tuple[tuple[int, ...], ...]) -> SizeSpecialization | None:
+        """The specialisation for input shapes, if an earlier call prepared it."""
+        known = self._prepared.get(shapes)
+        if known is not None:
             self._prepared.move_to_end(shapes)
-        return found
+        return known
 
     def prepare(
         self,
@@ -214,25 +216,25 @@ class Session:
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
         held_bytes: Mapping[str, Sequence[int]],
-    ) -> Prepared:
-        """Prepare calls with inputs of these shapes; those of long ago are forgotten.
+    ) -> SizeSpecialization:
+        """Specialise the plan for input shapes; evicts the least recently used one.
 
         Args:
-            sizes: by name; output_shapes: that follow from them.
-            held_bytes: of every input and output, and of intermediate results.
+            sizes: values of the symbolic sizes; output_shapes: shapes of the outputs.
+            held_bytes: sizes of inputs, outputs and the arena.
 
         Raises:
-            ModelError: the plan reaches outside of its memory.
+            ModelError: the plan accesses memory out of bounds.
         """
         plan = self._plan.at(sizes)
         self._check(plan, held_bytes)
         (arena_bytes,) = held_bytes["arena"]
-        own = self.device, shapes, sizes, output_shapes, plan, arena_bytes
-        made = Prepared(*own)
-        self._add(made)
-        return made
+        arguments = self.device, shapes, sizes, output_shapes, plan, arena_bytes
+        prepared = SizeSpecialization(*arguments)
+        self._add(prepared)
+        return prepared
 
-    def _add(self, prepared: Prepared) -> None:
+    def _add(self, prepared: SizeSpecialization) -> None:
         self._prepared[prepared.shapes] = prepared
         if len(self._prepared) > _KEPT_SIZES:
             _, oldest = self._prepared.popitem(last=False)
@@ -240,10 +242,10 @@ class Session:
                 self._settle()
             oldest.close()
 
-    def _check(self, plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
-        """Refuse a call that reaches outside of its memory.
+    def _check(self, plan: BoundPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
+        """Check the bounds of a plan.
 
-        Steps that do not depend on sizes stay where they are when there is more memory.
+        Size-independent steps need no new check if all memory is at least as large.
         """
         own = {"constant": self._weight_bytes, "workspace": [plan.workspace_bytes]}
         held = {**held_bytes, **own}
@@ -252,19 +254,19 @@ class Session:
             for base, before in self._held.items()
             for has, had in zip(held[base], before, strict=True)
         )
-        steps = range(len(plan.steps)) if is_less else plan.open
+        steps = range(len(plan.steps)) if is_less else plan.dynamic
         try:
             check_bounds(plan, held, steps)
         except ValueError as error:
-            raise ModelError(f"`main`: its plan leaves its memory: {error}") from error
+            raise ModelError(f"`main`: its plan is out of bounds: {error}") from error
         if is_less:
             self._held = held
 
-    def keep(self, prepared: Prepared) -> None:
-        """Count sizes among those that are kept, and have memory for them.
+    def keep(self, prepared: SizeSpecialization) -> None:
+        """Keep a specialisation in the cache, and reserve memory for it.
 
         Raises:
-            OutOfMemoryError: there is not so much.
+            OutOfMemoryError: memory is insufficient.
         """
         if prepared.shapes not in self._prepared:
             self._add(prepared)
@@ -273,15 +275,15 @@ class Session:
 
     @property
     def moves(self) -> int:
-        """How often intermediate results have gone elsewhere."""
+        """Number of reallocations of arena and workspace."""
         arena, workspace = self._scratch
         return arena.moves + workspace.moves
 
     def reserve(self) -> None:
-        """Have memory for intermediate results of all sizes that are kept.
+        """Resize arena and workspace for all cached specialisations.
 
         Raises:
-            OutOfMemoryError: there is not so much.
+            OutOfMemoryError: memory is insufficient.
         """
         kept = self._prepared.values()
         needs = (
@@ -292,7 +294,7 @@ class Session:
             scratch.fit(size_bytes, self._last)
 
     def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
-        """Where everything is in a call whose arrays are at these addresses."""
+        """All addresses of a call, given those of its arrays."""
         arena, workspace = ((scratch.address,) for scratch in self._scratch)
         return {
             "input": inputs,
@@ -303,51 +305,51 @@ class Session:
         }
 
     def _settle(self) -> None:
-        """Wait for the last call, and so for all."""
+        """Wait for the last call, and thereby for all."""
         if self._last is not None:
             self._last.wait()
 
     def begin(
-        self, prepared: Prepared, stream: int, behind: Event | None = None
+        self, prepared: SizeSpecialization, stream: int, behind: Event | None = None
     ) -> None:
-        """Begin a call on a stream, which waits for the one before.
+        """Begin a call on a stream, ordered after the previous call.
 
         Args:
-            behind: an event that the stream need not wait for, as it is its own.
+            behind: an event of the same stream, which needs no wait.
         """
         self._running = prepared
         if self._last is not None and self._last is not behind:
             self._last.let_wait(stream)
 
     def end(self, event: Event, borrowed: Sequence[object]) -> None:
-        """End a call, whose work is on its stream.
+        """End a call whose work is enqueued.
 
         Args:
-            event: behind it; borrowed: what must live until then.
+            event: after the call; borrowed: objects to keep alive until then.
         """
         self._running = None
         self._last = event
-        waiting = self._borrowed
-        if len(waiting) >= _MOST_BORROWED:
-            waiting[0][0].wait()
-        while waiting and waiting[0][0].is_past():
-            waiting.popleft()
+        pending = self._borrowed
+        if len(pending) >= _MAX_PENDING_CALLS:
+            pending[0][0].wait()
+        while pending and pending[0][0].is_complete():
+            pending.popleft()
         if borrowed:
-            waiting.append((event, borrowed))
-        if self.device.leaving:
-            sweep(self.device)
+            pending.append((event, borrowed))
+        if self.device.pending_frees:
+            release_completed(self.device)
 
     def abandon(
         self, stream: int, error: BaseException, borrowed: Sequence[object]
     ) -> None:
-        """End a call that has failed half way.
+        """End a call that failed midway.
 
-        If it is out of memory, what calls of its sizes share is given back.
+        After an out-of-memory error, the specialisation of its sizes is freed.
         """
         prepared = self._running
-        with suppress(DeviceError):  # the first error is the one to tell
+        with suppress(DeviceError):  # report the first error
             self.end(Event(self.device, stream), borrowed)
-            self._settle()  # what it has taken is given back now
+            self._settle()  # so that its resources are freed now
         if isinstance(error, OutOfMemoryError):
             kept = [(k, p) for k, p in self._prepared.items() if p is not prepared]
             dropped = [p for p in self._prepared.values() if p is prepared]
@@ -356,21 +358,23 @@ class Session:
                 self._close_all(dropped)
                 self._free_scratch()
 
-    def _close_all(self, dropped: Sequence[Prepared]) -> None:
-        with ExitStack() as given_back:
+    def _close_all(self, dropped: Sequence[SizeSpecialization]) -> None:
+        with ExitStack() as cleanup:
             for prepared in dropped:
-                given_back.callback(prepared.close)
-            given_back.callback(self._settle)
+                cleanup.callback(prepared.close)
+            cleanup.callback(self._settle)
 
     def _free_scratch(self) -> None:
         for scratch in self._scratch:
             scratch.free(self._last)
 
     def give_back_idle(self) -> bool:
-        """Give back idle memory of outputs, and what calls of other sizes share.
+        """Free pooled outputs, and specialisations of other sizes than the running call's.
+
+        If another thread is in a call, frees only pooled outputs.
 
         Returns:
-            Whether there was any; not if another thread is in a call.
+            Whether there was any memory to free.
         """
         if not self._lock.acquire(blocking=False):
             return self._pool.clear()
@@ -389,12 +393,12 @@ class Session:
             self._lock.release()
 
     def close(self) -> None:
-        """Give everything back, when the last call is done; once."""
+        """Release everything after the last call; idempotent."""
         prepared = list(self._prepared.values())
         self._prepared.clear()
         self.device.holders.pop(self.number, None)
-        with self._taken, ExitStack() as given_back:
-            given_back.callback(sweep, self.device)
-            given_back.callback(self._free_scratch)
-            given_back.callback(self.launches.close)
-            given_back.callback(self._close_all, prepared)
+        with self._resources, ExitStack() as cleanup:
+            cleanup.callback(release_completed, self.device)
+            cleanup.callback(self._free_scratch)
+            cleanup.callback(self.launches.close)
+            cleanup.callback(self._close_all, prepared)

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries beside the driver, through ctypes: where they are, every call checked."""
+"""Loading of NVIDIA's libraries by ctypes, with checked calls."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any, ClassVar, TypeVar
 from relax_mlir.errors import DeviceError, without_hint
 from relax_mlir.runtime.cuda.devices import Device
 
-__all__ = ["SharedLibrary", "dotted", "find", "handle"]
+__all__ = ["SharedLibrary", "find_library", "format_version", "handle"]
 
 
 class SharedLibrary(ABC):
-    """A library whose functions return 0, or the number of an error.
+    """A library whose functions return 0 or an error number.
 
     Attributes:
-        path: what it was loaded as; version: its own, as ``13.1.0``.
-        name: what NVIDIA calls it; needs: the version that has all of its functions.
-        arguments: the types of its functions' arguments, by name.
-        starts: the function that makes a handle for the device that is current.
+        path: that it was loaded from; version: such as ``13.1.0``.
+        name: NVIDIA's; needs: description of the required version.
+        arguments: argument types of its functions, by name.
+        starts: the function that creates a handle for the current device.
 
     Args:
         loaded: the library.
 
     Raises:
-        DeviceError: it lacks a function.
+        DeviceError: the library lacks a function.
     """
 
     version: str
@@ -47,10 +47,10 @@ class SharedLibrary(ABC):
         }
 
     def function(self, name: str, arguments: Sequence[Any], result: Any) -> Any:
-        """A function of ctypes; Any: its types are ctypes' as well.
+        """A ctypes function with declared types; Any: ctypes.
 
         Raises:
-            DeviceError: it is not there.
+            DeviceError: the library lacks the function.
         """
         try:
             function = getattr(self._loaded, name)
@@ -63,96 +63,97 @@ class SharedLibrary(ABC):
 
     @abstractmethod
     def describe(self, status: int) -> str:
-        """What an error is: its name, its number, and what the library says of it."""
+        """Description of an error: its name, its number, and the library's message."""
 
     def call(self, name: str, *arguments: Any, what: str) -> None:  # Any: C values
         """Call a function.
 
         Args:
-            what: is wrong if it fails: how the message begins.
+            what: beginning of error messages.
 
         Raises:
-            DeviceError: it fails.
+            DeviceError: the call fails.
         """
         status = self._functions[name](*arguments)
         if status:
             raise DeviceError(f"{what}: {name}: {self.describe(status)}")
 
     def make(self, name: str, *arguments: Any, what: str) -> int:  # Any: C values
-        """What a function puts where its first argument points.
+        """Call a function; returns its first, output parameter.
 
         Raises:
-            DeviceError: it fails.
+            DeviceError: the call fails.
         """
-        made = c_void_p()
-        self.call(name, byref(made), *arguments, what=what)
-        return made.value or 0
+        result = c_void_p()
+        self.call(name, byref(result), *arguments, what=what)
+        return result.value or 0
 
 
 @functools.cache
 def handle(library: SharedLibrary, device: Device) -> int:
-    """The library's handle for a device, which is current; the process keeps it.
+    """The library's handle for the current device, cached for the process.
 
     Raises:
-        DeviceError: the library does not start.
+        DeviceError: the initialisation of the library fails.
     """
-    what = f"{library.name} (`{library.path}`) does not start on GPU {device.ordinal}"
+    library_name = f"{library.name} (`{library.path}`)"
+    what = f"{library_name} cannot be initialised on GPU {device.ordinal}"
     return library.make(library.starts, what=what)
 
 
-def dotted(version: int) -> str:
-    """``13.1.0`` of 130100, as NVIDIA's libraries number their versions."""
+def format_version(version: int) -> str:
+    """``13.1.0`` for 130100, the version encoding of NVIDIA's libraries."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
 L = TypeVar("L", bound=SharedLibrary)
 
 
-def find(
+def find_library(
     name: str,
     libraries: Mapping[int, str],
     packages: Mapping[int, str],
-    most: int,
-    opened: Callable[[str, int], L],
+    driver_major: int,
+    load: Callable[[str, int], L],
 ) -> L:
-    """A library: that which the process has, a package of pip, or the system's.
+    """Find a library: already loaded, of a pip package, or the system's.
 
     Args:
         name: of the library, for errors.
-        libraries: what it is called, by the version of CUDA that it needs of the driver,
-            the newest first; packages: of pip that have it, likewise.
-        most: the driver's version; what is newer is passed over.
-        opened: loads it by path and flags of the loader, or raises.
+        libraries: file names, by major CUDA version, the newest first; packages: of pip,
+            likewise.
+        driver_major: CUDA version of the driver; newer libraries are skipped.
+        load: loads a path with loader flags, or raises.
 
     Raises:
-        DeviceError: there is none that can be loaded.
+        DeviceError: no library can be loaded.
     """
-    problem = f"the driver is of CUDA {most}"
-    majors = [major for major in libraries if major <= most]
-    for place in _places(majors, libraries, packages):
-        found = _attempt(opened, *place)
-        if not isinstance(found, str):
-            return found
-        problem = found
-    offered = " or ".join(f"`pip install {package}`" for package in packages.values())
+    problem = f"the driver is of CUDA {driver_major}"
+    majors = [major for major in libraries if major <= driver_major]
+    for candidate in _candidates(majors, libraries, packages):
+        loaded = _attempt(load, *candidate)
+        if not isinstance(loaded, str):
+            return loaded
+        problem = loaded
+    installs = " or ".join(f"`pip install {package}`" for package in packages.values())
     raise DeviceError(
-        f"{name}, which models call that were compiled so, cannot be loaded: {problem}. "
-        f'Hint: {offered}, or compile the model with `library="never"`'
+        f"{name}, which the model calls, cannot be loaded: {problem}. Hint: {installs}, or "
+        'compile the model with `library="never"`'
     )
 
 
-def _attempt(opened: Callable[[str, int], L], path: str, flags: int) -> L | str:
-    """The library, or why it cannot be loaded."""
+def _attempt(load: Callable[[str, int], L], path: str, flags: int) -> L | str:
+    """The library, or the reason why it cannot be loaded."""
     try:
-        return opened(path, flags)
+        return load(path, flags)
     except (OSError, DeviceError) as error:
         return without_hint(error)
 
 
-def _places(
+def _candidates(
     majors: Sequence[int], libraries: Mapping[int, str], packages: Mapping[int, str]
 ) -> Iterator[tuple[str, int]]:
-    """Where the library may be, and flags of the loader, in the order to look."""
+    """Candidate paths with loader flags, in order."""
     names = list(dict.fromkeys(libraries[major] for major in majors))
     yield from ((name, os.RTLD_NOLOAD) for name in names)
     for major in majors:

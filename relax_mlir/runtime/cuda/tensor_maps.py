@@ -1,8 +1,8 @@
-"""Descriptors of tensors that the copy engine of a GPU reads, as kernels get them.
+"""Encoding and cache of TMA descriptors (tensor maps).
 
-What is read outside of a tensor is zero. Reads take lines of 128 bytes to the L2 cache.
+Out-of-bounds reads are zero. Reads are promoted to 128 bytes in the L2 cache.
 
-Source: CUDA driver API, ``cuTensorMapEncodeTiled``, and what it requires.
+Source: CUDA driver API, ``cuTensorMapEncodeTiled``, and its requirements.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = [
     "ELEMENT_BYTES",
     "SWIZZLE_BYTES",
     "TensorMaps",
-    "problem_of",
-    "spans",
-    "steps_of",
+    "box_spans",
+    "element_strides",
+    "unsupported_reason",
 ]
 
 _MAP_BYTES, _ALIGNMENT = 128, 128
 _KEPT = 256  # descriptors
 
-# In the order of the driver's numbers. 8-bit floats are ``UINT8`` to it.
+# In the order of CUtensorMapDataType. 8-bit floats are ``UINT8``.
 ELEMENT_BYTES = {
     "UINT8": 1,
     "UINT16": 2,
@@ -46,57 +46,57 @@ ELEMENT_BYTES = {
 SWIZZLE_BYTES = {"NONE": 0, "32B": 32, "64B": 64, "128B": 128}
 _NO_INTERLEAVE, _PROMOTE_TO_128B, _FILL_WITH_ZEROS = 0, 2, 0
 
-_MOST_DIMENSIONS, _MOST_IN_BOX, _MOST_STEP = 5, 256, 8
-_MOST_ELEMENTS, _MOST_STRIDE_BYTES = 1 << 32, 1 << 40
+_MAX_RANK, _MAX_BOX, _MAX_STEP = 5, 256, 8
+_MAX_ELEMENTS, _MAX_STRIDE_BYTES = 1 << 32, 1 << 40
 _GRANULE_BYTES = 16  # of addresses, strides and rows of a box
 
 
 class TensorMaps:
-    """Descriptors by what they are made from: a tensor whose sizes are known, an address.
+    """LRU cache of descriptors by tensor, with bound sizes, and address.
 
-    One thread at a time uses it.
+    Not thread-safe.
     """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._made: OrderedDict[tuple[TensorMap, int], Any] = OrderedDict()
+        self._descriptors: OrderedDict[tuple[TensorMap, int], Any] = OrderedDict()
 
     def at(self, tensor: TensorMap, address: int) -> Any:  # Any: an array of ctypes
-        """The descriptor of a tensor that is at an address; aligned as it must be.
+        """The descriptor of a tensor at an address, with the required alignment.
 
-        Of an empty tensor, which the driver does not describe, and no kernel reads: zeros.
+        Zeros for an empty tensor, which the driver rejects, and no kernel reads.
 
         Raises:
-            DeviceError: the tensor cannot be described; the message tells why.
+            DeviceError: the tensor is unsupported; the message has the reason.
         """
         key = tensor, address
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = _map_memory()
+        descriptor = self._descriptors.get(key)
+        if descriptor is None:
+            descriptor = self._descriptors[key] = _map_memory()
             try:
                 if all(tensor.sizes):
-                    _encode(self._driver, found, tensor, address)
+                    _encode(self._driver, descriptor, tensor, address)
             except DeviceError:
-                del self._made[key]
+                del self._descriptors[key]
                 raise
-            if len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-        self._made.move_to_end(key)
-        return found
+            if len(self._descriptors) > _KEPT:
+                self._descriptors.popitem(last=False)
+        self._descriptors.move_to_end(key)
+        return descriptor
 
 
 def _map_memory() -> Any:  # Any: an array of ctypes
-    """Memory for a descriptor; it lives as long as the object."""
-    whole = (ctypes.c_char * (_MAP_BYTES + _ALIGNMENT))()
-    begin = -ctypes.addressof(whole) % _ALIGNMENT
-    return (ctypes.c_char * _MAP_BYTES).from_buffer(whole, begin)
+    """Aligned memory for a descriptor."""
+    memory = (ctypes.c_char * (_MAP_BYTES + _ALIGNMENT))()
+    begin = -ctypes.addressof(memory) % _ALIGNMENT
+    return (ctypes.c_char * _MAP_BYTES).from_buffer(memory, begin)
 
 
-def problem_of(tensor: TensorMap, address: int) -> str | None:
-    """What the driver would refuse of a tensor at an address, and says no more of.
+def unsupported_reason(tensor: TensorMap, address: int) -> str | None:
+    """Reason why the driver rejects a tensor at an address, which it does not report.
 
     Returns:
-        What it expects; None if it would describe the tensor.
+        The violated requirement; None if there is none.
     """
     item_bytes = ELEMENT_BYTES.get(tensor.element)
     span_bytes = SWIZZLE_BYTES.get(tensor.swizzle)
@@ -105,24 +105,24 @@ def problem_of(tensor: TensorMap, address: int) -> str | None:
     row_bytes = tensor.box[0] * item_bytes
     strides = tensor.strides_bytes
     checks = {
-        f"at most {_MOST_DIMENSIONS} dimensions": len(tensor.sizes) <= _MOST_DIMENSIONS,
+        f"at most {_MAX_RANK} dimensions": len(tensor.sizes) <= _MAX_RANK,
         f"an address at a multiple of {_GRANULE_BYTES}, got {address:#x}": (
             address % _GRANULE_BYTES == 0
         ),
-        f"sizes from 1 to {_MOST_ELEMENTS}": all(
-            1 <= n <= _MOST_ELEMENTS for n in tensor.sizes
+        f"sizes from 1 to {_MAX_ELEMENTS}": all(
+            1 <= n <= _MAX_ELEMENTS for n in tensor.sizes
         ),
         f"strides that are multiples of {_GRANULE_BYTES} bytes": not any(
             n % _GRANULE_BYTES for n in strides
         ),
-        f"strides from 0 to below {_MOST_STRIDE_BYTES} bytes": all(
-            0 <= n < _MOST_STRIDE_BYTES for n in strides
+        f"strides from 0 to below {_MAX_STRIDE_BYTES} bytes": all(
+            0 <= n < _MAX_STRIDE_BYTES for n in strides
         ),
-        f"a box of 1 to {_MOST_IN_BOX} in every dimension": all(
-            1 <= n <= _MOST_IN_BOX for n in spans(tensor)
+        f"a box of 1 to {_MAX_BOX} in every dimension": all(
+            1 <= n <= _MAX_BOX for n in box_spans(tensor)
         ),
-        f"steps from 1 to {_MOST_STEP}, and 1 of the innermost dimension": all(
-            1 <= n <= _MOST_STEP for n in tensor.steps
+        f"steps from 1 to {_MAX_STEP}, and 1 of the innermost dimension": all(
+            1 <= n <= _MAX_STEP for n in tensor.steps
         )
         and (*tensor.steps, 1)[0] == 1,
         f"rows of the box of a multiple of {_GRANULE_BYTES} bytes, got {row_bytes}": (
@@ -137,23 +137,26 @@ def problem_of(tensor: TensorMap, address: int) -> str | None:
     )
 
 
-def steps_of(tensor: TensorMap) -> tuple[int, ...]:
-    """Of each dimension a box takes each so many-th element."""
+def element_strides(tensor: TensorMap) -> tuple[int, ...]:
+    """Element strides of the box, per dimension."""
     return tensor.steps or (1,) * len(tensor.box)
 
 
-def spans(tensor: TensorMap) -> list[int]:
-    """What a box spans, from its first element to its last."""
-    return [(n - 1) * s + 1 for n, s in zip(tensor.box, steps_of(tensor), strict=True)]
+def box_spans(tensor: TensorMap) -> list[int]:
+    """Extent of the box per dimension, from its first element to its last."""
+    return [
+        (n - 1) * s + 1
+        for n, s in zip(tensor.box, element_strides(tensor), strict=True)
+    ]
 
 
 def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None:
     what = (
-        f"`main`: no descriptor for a tensor of {tensor.element}: sizes {tensor.sizes}, "
-        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {steps_of(tensor)}, "
+        f"`main`: unsupported descriptor of a tensor of {tensor.element}: sizes {tensor.sizes}, "
+        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {element_strides(tensor)}, "
         f"swizzle {tensor.swizzle}"
     )
-    problem = problem_of(tensor, address)
+    problem = unsupported_reason(tensor, address)
     if problem is not None:
         raise DeviceError(f"{what}: {problem}")
     rank = len(tensor.sizes)
@@ -165,8 +168,8 @@ def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> Non
         address,
         _numbers(ctypes.c_uint64, tensor.sizes),
         _numbers(ctypes.c_uint64, tensor.strides_bytes),
-        _numbers(ctypes.c_uint32, spans(tensor)),
-        _numbers(ctypes.c_uint32, steps_of(tensor)),
+        _numbers(ctypes.c_uint32, box_spans(tensor)),
+        _numbers(ctypes.c_uint32, element_strides(tensor)),
         _NO_INTERLEAVE,
         list(SWIZZLE_BYTES).index(tensor.swizzle),
         _PROMOTE_TO_128B,

@@ -1,7 +1,7 @@
-// What compiled code may call, and the types that it shares with the runtime.
+// C ABI between compiled code and the runtime.
 //
-// The prefix carries the version of this page: whatever changes a signature or a meaning
-// gets a new prefix, so that old artefacts fail to load instead of misbehaving.
+// The prefix is the version of the ABI: a change of a signature or its meaning gets a new
+// prefix, so that old object code fails to load instead of misbehaving.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_ABI_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_ABI_H_
 
@@ -10,78 +10,78 @@
 
 #define RELAX_RT2_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Where a call notes how long its kernels took, one after the other, as `main` calls them.
+// Durations of a call's kernels, in the order of the calls in `main`.
 struct relax_rt2_profile {
   int64_t* durations_ns;  // of the first `capacity` kernels
   int64_t capacity;
-  int64_t count;  // kernels that have run; may be more than `capacity`
+  int64_t count;  // of kernels that ran; may exceed `capacity`
 };
 
-// What one call of an executable knows about itself; compiled code passes it on.
+// State of one call of an executable, passed through by compiled code.
 struct relax_rt2_context {
-  int32_t threads;             // the caller included; 0 and 1 mean: no other thread
-  int32_t failure;             // a relax_rt2_failure, written where no status can be returned
-  relax_rt2_profile* profile;  // NULL: nobody wants to know
+  int32_t threads;             // maximum, including the caller; 0 and 1: single-threaded
+  int32_t failure;             // a relax_rt2_failure, for functions without a status
+  relax_rt2_profile* profile;  // may be NULL
 };
 
 enum relax_rt2_failure : int32_t {
   kRelaxRt2Ok = 0,
   kRelaxRt2OutOfMemory = 1,  // scratch memory
   kRelaxRt2Exception = 2,    // a tile function threw
-  kRelaxRt2OutOfBounds = 3,  // a guarded kernel did what TakeGuardReport (guard.h) says
-  kRelaxRt2Interrupted = 4,  // a signal handler raised an exception, which Python has
+  kRelaxRt2OutOfBounds = 3,  // of a guarded kernel; see TakeGuardReport (guard.h)
+  kRelaxRt2Interrupted = 4,  // a signal handler raised an exception, pending in Python
 };
 
-// A kernel over the independent tiles begin <= i < end. `scratch` is its own while it runs,
-// 64-byte aligned; NULL if the kernel asked for none.
+// Body of a parallel loop over independent tiles begin <= i < end. `scratch` is private memory,
+// 64-byte aligned; NULL if the kernel requested none.
 typedef void (*relax_rt2_tile)(void** buffers, const int64_t* sizes, void* scratch, int64_t begin,
                                int64_t end);
 
-// The compiled program. Nonzero: it failed, and the error has been raised in tvm-ffi.
+// The compiled program. Returns nonzero on failure, with the error raised in tvm-ffi.
 typedef int32_t (*relax_rt2_main)(void** buffers, const int64_t* sizes, void* arena, void* context);
 
-// A kernel: hands its tiles to relax_rt2_parallel_for.
+// A kernel, which passes its tiles to relax_rt2_parallel_for.
 typedef void (*relax_rt2_kernel)(void** buffers, const int64_t* sizes, void* context);
 
-// Fills the sizes after the symbols, in place.
+// Computes the derived sizes after the symbols, in place.
 typedef void (*relax_rt2_shapes)(int64_t* sizes);
 
-// Runs `tile` over 0 <= i < tiles in pieces of `grain` tiles, on this thread and others of the
-// pool, and returns when all are done. `context` points to a relax_rt2_context, or is NULL: one
-// thread. How long it took is noted in the context's profile, without tiles too; not of a call from
-// inside a tile, which is part of that tile's time.
-// Everything runs on this thread, in one piece, when one thread or one piece is all there is,
-// when the call comes from inside a tile, or when the pool works for another caller. Nothing runs
-// after a kernel of the same call has failed.
+// Parallel loop: runs `tile` over 0 <= i < tiles in chunks of `grain` tiles, on this thread and
+// workers of the pool, and returns when all are done. `context` points to a relax_rt2_context;
+// NULL means single-threaded. The duration is recorded in the context's profile, even without
+// tiles, except for nested calls, which are part of the outer tile's time.
+// Runs serially in one chunk if only one thread or chunk is possible, in nested calls, or if the
+// pool is in use by another caller. Runs nothing after a kernel of the same call has failed.
 RELAX_RT2_EXPORT void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
 
-// Not 0: whoever runs a kernel calls relax_rt2_check_interrupt soon. Kernels load it in loops that
-// may run long.
+// Interrupt flag: nonzero requests a call of relax_rt2_check_interrupt. Kernels poll it in
+// long-running loops.
 RELAX_RT2_EXPORT int32_t relax_rt2_attention;
 
-// On the main thread, runs the signal handlers of the program that are due. It does not return to a
-// kernel that is to be left: because a handler raised an exception, or because the kernel has failed
-// on another thread. Compiled code calls it where it holds no resources.
+// On the main thread, runs pending signal handlers. Does not return to a kernel that is aborted,
+// because a handler raised an exception, or the kernel failed on another thread: it unwinds by
+// longjmp. Compiled code calls it where it holds no resources.
 RELAX_RT2_EXPORT void relax_rt2_check_interrupt(void);
 
-// From now on no thread but this one returns from a call of an executable, or of another function
-// of this library, or begins one: it parks for good. For the end of a process.
+// From now on other threads park forever when they return from, or begin, a call of an executable
+// or another function of this library. For process exit.
 RELAX_RT2_EXPORT void relax_rt2_close_calls(void);
 
-// How many threads are in calls, this one and those that are parked left out.
+// Number of threads in calls, excluding this one and parked ones.
 RELAX_RT2_EXPORT int32_t relax_rt2_other_calls(void);
 
 // A buffer of a guarded call.
 struct relax_rt2_guarded_buffer {
   int64_t bytes;
   int64_t kind;    // a relax_mlir::GuardKind
-  int64_t number;  // which input, output, constant or intermediate result it is
+  int64_t number;  // index of the input, output, constant or intermediate result
 };
 
-// Calls a kernel between guard pages, in code that was compiled with RELAX_MLIR_GUARD=1 (guard.h).
-// The last `outputs` of `count` buffers are written; `number` is that of the call in `main`.
+// Calls a kernel on buffers between guard pages, for code that was compiled with
+// RELAX_MLIR_GUARD=1 (guard.h). The last `outputs` of `count` buffers are outputs; `number` is the
+// index of the kernel call in `main`.
 RELAX_RT2_EXPORT void relax_rt2_guarded_call(relax_rt2_kernel kernel, void** buffers,
                                              const int64_t* sizes, void* context,
                                              const relax_rt2_guarded_buffer* extents, int64_t count,
@@ -90,33 +90,33 @@ RELAX_RT2_EXPORT void relax_rt2_guarded_call(relax_rt2_kernel kernel, void** buf
 // Scratch buffer `number` of a tile of a guarded kernel, between guard pages; NULL: out of memory.
 RELAX_RT2_EXPORT void* relax_rt2_guarded_scratch(int64_t number, int64_t bytes);
 
-// Tells a guarded kernel's run which bytes a masked load or store would access without its mask.
+// Reports the bytes that a masked load or store of a guarded kernel would access without its mask.
 RELAX_RT2_EXPORT void relax_rt2_masked_access(const void* address, int64_t bytes);
 
-// Calls the tvm-ffi global function `name` with `count` tensors, strides included; 0, or -1 with
-// the error raised. After a kernel of the same call has failed it calls nothing: -1. The function must not keep the tensors: their memory is used again.
-// Attributes travel as one-element tensors (see the functions in sort.cc).
+// Calls the tvm-ffi global function `name` with `count` tensors, including strides. Returns 0, or
+// -1 with the error raised; also -1, without a call, after a kernel of the same call has failed.
+// The function must not retain the tensors, since their memory is reused. Attributes are passed as
+// one-element tensors (see the functions in sort.cc).
 RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
                                                DLTensor* arguments);
 
-// The processors that this process may keep busy: its affinity and its cgroup's quota.
+// Number of CPUs available to this process, by its affinity and its cgroup's quota.
 RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
 
-// Asks the system for leave to use the registers of AMX, for this process and all its threads; 1 if
-// it is given, 0 if not. Linux kills who uses them without, and gives it for good. It refuses where
-// a stack for signals, of any thread, is too small for them (ENOSPC), where the processor has none
-// (EOPNOTSUPP), and before version 5.16 (EINVAL). From then on, smaller stacks for signals cannot
-// be set (ENOMEM).
+// Requests permission to use AMX tile registers for this process and all its threads; returns 1 if
+// granted, else 0. Linux kills processes that use them without permission; a grant is permanent. It
+// fails if the alternate signal stack of any thread is too small (ENOSPC), without AMX
+// (EOPNOTSUPP), and before Linux 5.16 (EINVAL). After a grant, smaller signal stacks cannot be set
+// (ENOMEM).
 // Source: Linux, Documentation/arch/x86/xstate.rst and arch/x86/kernel/fpu/xstate.c.
 RELAX_RT2_EXPORT int32_t relax_rt2_request_tiles(void);
 
-// How many threads of the pool and callers of executables may work in this process at once; all
-// callers do, if there are more. Until it is set, the processors that the process may keep busy
-// when it is first asked for.
+// Maximum number of busy threads in this process, workers and callers of executables; callers
+// always run, even above the limit. Defaults to relax_rt2_cpu_count, as of the first use.
 RELAX_RT2_EXPORT int32_t relax_rt2_max_threads(void);
 
-// From the next kernels on; more than there are processors is possible. Not positive: as if it
-// had never been set.
+// Takes effect for subsequent kernels; may exceed the number of CPUs. A value <= 0 restores the
+// default.
 RELAX_RT2_EXPORT void relax_rt2_set_max_threads(int32_t count);
 
 #endif  // RELAX_MLIR_RUNTIME_NATIVE_ABI_H_

@@ -1,4 +1,4 @@
-// Memory that calls of a program compute in.
+// Free list of arenas, for concurrent calls of a program.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_ARENA_LIST_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_ARENA_LIST_H_
 
@@ -11,7 +11,7 @@
 
 namespace relax_mlir {
 
-// Memory for intermediate results, kept between calls; each running call has its own.
+// Arenas for intermediate results, reused between calls; each running call has its own.
 class ArenaList {
  public:
   struct Arena {
@@ -29,7 +29,7 @@ class ArenaList {
       }
     }
     if (arena.bytes < bytes) {
-      arena.memory.reset();  // first, so that both never exist
+      arena.memory.reset();  // before the allocation, to limit peak memory
       arena.memory = AllocateAligned(bytes);
       arena.bytes = bytes;
     }

@@ -38,8 +38,8 @@ int DirectoryQuota(const std::string& directory, bool v2) {
 
 int AffinityCount() {
 #ifdef __linux__
-  cpu_set_t set;  // machines with more than 1024 processors make the call fail
-  // Of the first thread, not of this one, which may be bound to one processor.
+  cpu_set_t set;  // the call fails on machines with more than 1024 CPUs
+  // Affinity of the initial thread: the current one may be pinned to one CPU.
   if (sched_getaffinity(getpid(), sizeof(set), &set) == 0) return CPU_COUNT(&set);
 #endif
   return static_cast<int>(std::thread::hardware_concurrency());
@@ -59,7 +59,7 @@ int CgroupCpuQuota(const std::string& groups, const std::string& root) {
     if (!v2 && controllers.find(",cpu,") == std::string::npos) continue;
     std::string path = line.substr(second + 1);
     while (true) {
-      // Inside a container the path may be the host's; its root is then the group itself.
+      // Inside a container the path may be that of the host; the root is then the group itself.
       const int quota = DirectoryQuota(root + (v2 ? "" : "/cpu") + path, v2);
       if (quota > 0) tightest = tightest == 0 ? quota : std::min(tightest, quota);
       if (path.empty()) break;
@@ -80,7 +80,7 @@ int CpuCount() {
 int32_t relax_rt2_cpu_count(void) {
   try {
     return relax_mlir::CpuCount();
-  } catch (...) {  // no memory to read the limits
+  } catch (...) {  // out of memory
     return 1;
   }
 }

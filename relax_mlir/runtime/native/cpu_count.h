@@ -1,4 +1,4 @@
-// How many processors this process may keep busy.
+// Number of CPUs available to this process.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_CPU_COUNT_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_CPU_COUNT_H_
 
@@ -6,9 +6,9 @@
 
 namespace relax_mlir {
 
-// The processors that a cgroup quota is worth, rounded up; 0 if there is no quota.
+// The cgroup quota in CPUs, rounded up; 0 if there is no quota.
 //
-// `groups` is the text of /proc/self/cgroup, `root` where the cgroup file systems are mounted.
+// `groups` is the text of /proc/self/cgroup, `root` the mount point of the cgroup file systems.
 // Source: Linux cgroup-v2 (cpu.max) and cgroup-v1 (cpu.cfs_quota_us); the tightest ancestor wins.
 int CgroupCpuQuota(const std::string& groups, const std::string& root);
 

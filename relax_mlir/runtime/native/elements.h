@@ -1,6 +1,6 @@
-// Elements of any type as keys that compare like them.
+// Order-preserving keys of elements of any type.
 //
-// Every element type maps to 64-bit keys that compare as unsigned integers. NaN is the greatest
+// Elements map to 64-bit keys whose unsigned order is that of the elements. NaN is the greatest
 // value and -0 equals +0, as in numpy.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_ELEMENTS_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_ELEMENTS_H_
@@ -16,12 +16,12 @@
 
 namespace relax_mlir {
 
-// How to read one element as bits, and where a float has its parts.
+// Encoding of an element type: its width, and the fields of a float.
 struct Element {
   DLDataType dtype;
-  int bits;           // of the element
-  int mantissa_bits;  // of a float
-  bool has_infinity;  // the largest exponent holds infinity and NaN
+  int bits;           // width of the element
+  int mantissa_bits;  // of floats
+  bool has_infinity;  // the largest exponent encodes infinity and NaN
   bool has_negative_zero;
 
   explicit Element(DLDataType type)
@@ -64,7 +64,7 @@ struct Element {
 
   bool IsNan(uint64_t value) const {
     if (dtype.code == kDLFloat8_e8m0fnu) return value == 0xff;
-    if (!has_negative_zero) return value == Sign();  // its place holds NaN
+    if (!has_negative_zero) return value == Sign();  // the encoding of -0 is NaN
     const uint64_t magnitude = value & ~Sign();
     if (dtype.code == kDLFloat8_e4m3fn) return magnitude == 0x7f;
     if (!has_infinity) return false;
@@ -79,7 +79,7 @@ struct Element {
       return extended ^ (uint64_t{1} << 63);
     }
     if (dtype.code == kDLBool) return value != 0;
-    if (dtype.code == kDLFloat8_e8m0fnu) return value;  // no sign, NaN is the greatest already
+    if (dtype.code == kDLFloat8_e8m0fnu) return value;  // unsigned, NaN is the greatest encoding
     if (!IsFloat()) return value;
     if (IsNan(value)) return std::numeric_limits<uint64_t>::max();
     if ((value & ~Sign()) == 0) return Sign();  // both zeros

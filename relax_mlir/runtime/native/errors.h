@@ -1,7 +1,7 @@
-// Throwing errors of tvm-ffi without a C++ backtrace.
+// Throws tvm-ffi errors without a C++ backtrace.
 //
-// TVM_FFI_THROW symbolizes one, which reads the debug information of every library of the process:
-// 0.4 s for the first error and 25 us for each later one, for frames that tell a user nothing.
+// TVM_FFI_THROW symbolizes a backtrace, which reads the debug information of every library of the
+// process: 0.4 s for the first error and 25 us for each later one, for frames of no use to users.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_ERRORS_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_ERRORS_H_
 
@@ -25,7 +25,7 @@ class ErrorStream {
 
 }  // namespace relax_mlir
 
-// RELAX_THROW(ValueError) << "what is wrong";  The kinds are Python's.
+// RELAX_THROW(ValueError) << "what is wrong";  Kind is a Python exception class.
 #define RELAX_THROW(Kind) ::relax_mlir::ErrorStream(#Kind).text()
 
 #endif  // RELAX_MLIR_RUNTIME_NATIVE_ERRORS_H_

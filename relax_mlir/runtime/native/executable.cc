@@ -1,4 +1,4 @@
-// The wrapper around a compiled program: checks and prepares arguments, allocates, calls.
+// Wrapper of a compiled program: validates and converts arguments, allocates, calls.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/container/tuple.h>
@@ -45,7 +45,7 @@ struct Parameter {
   std::vector<Size> dims;
 };
 
-// Where a symbol gets its value: the dimension is factor * symbol + offset.
+// The input dimension that binds a symbol: its size is factor * symbol + offset.
 struct Binder {
   size_t argument;
   size_t dim;
@@ -55,14 +55,14 @@ struct Binder {
 
 enum Relation : int64_t { kEqual = 0, kAtLeast = 1 };
 
-// What must hold of the sizes of a call.
+// A constraint on the sizes of a call.
 struct SizeCheck {
   Size lhs;
   Relation relation;
   Size rhs;
 };
 
-// Storage on the stack for calls of usual size; programs with many weights use the heap.
+// Vector with inline storage, to avoid heap allocations except for programs with many weights.
 template <typename T, size_t kInline>
 class ShortVector {
  public:
@@ -107,7 +107,7 @@ class Executable {
     for (size_t i = 0; i < count; ++i) tensors[i] = GetTensor(args[i], i);
     BindSizes(tensors.data(), sizes.data());
 
-    std::vector<Temporary> temporaries;  // stays empty, and unallocated, in the usual case
+    std::vector<Temporary> temporaries;  // empty, and unallocated, in the common case
     ffi::Array<ffi::Any> results;
     results.reserve(static_cast<int64_t>(outputs.size()));
     void** output_buffers = buffers.data() + inputs.size();
@@ -134,7 +134,7 @@ class Executable {
     *result = std::move(results);
   }
 
-  // Each symbol's binder: argument, dimension, factor, offset.
+  // Four numbers per symbol: argument, dimension, factor, offset.
   void ParseBinders(const ffi::Array<int64_t>& numbers) {
     for (size_t i = 0; i + 4 <= numbers.size(); i += 4) {
       const auto argument = static_cast<size_t>(numbers[i]);
@@ -148,7 +148,8 @@ class Executable {
     }
   }
 
-  // What must hold: kind and value of the left side, the relation, those of the right side.
+  // Five numbers per constraint: kind and value of the left side, relation, kind and value of the
+  // right side.
   void ParseChecks(const ffi::Array<int64_t>& numbers) {
     for (size_t i = 0; i + 5 <= numbers.size(); i += 5) {
       const SizeCheck check{{numbers[i], numbers[i + 1]},
@@ -195,7 +196,7 @@ class Executable {
   }
 
  private:
-  // A contiguous, aligned stand-in for an argument; copied back if it is one of an output.
+  // A contiguous, aligned copy of an argument; copied back for outputs.
   struct Temporary {
     AlignedMemory memory;
     const DLTensor* output;
@@ -233,7 +234,7 @@ class Executable {
                             << expected << reason << ", got " << got;
   }
 
-  // The tensor in an argument, of the right device, type and rank.
+  // The tensor of an argument, validated for device, type and rank.
   const DLTensor* GetTensor(ffi::AnyView arg, size_t i) const {
     const Parameter& parameter = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
     const std::optional<DLTensor*> found = arg.try_cast<DLTensor*>();
@@ -262,13 +263,13 @@ class Executable {
     return size.kind == kStatic ? size.value : sizes[size.value];
   }
 
-  // The text of a size, as the model spells it.
+  // The expression of a size, as text.
   std::string Describe(Size size) const {
     if (size.kind == kStatic) return std::to_string(size.value);
     return Quote(size_names[static_cast<size_t>(size.value)]);
   }
 
-  // The value of a symbol, or an error that names the dimension which it should come from.
+  // The value of a symbol; throws an error that names the dimension that binds it.
   int64_t Solve(const Binder& binder, const DLTensor& tensor) const {
     const int64_t got = tensor.shape[binder.dim];
     const int64_t value = (got - binder.offset) / binder.factor;
@@ -285,7 +286,7 @@ class Executable {
     for (size_t s = 0; s < binders.size(); ++s) {
       sizes[s] = Solve(binders[s], *tensors[binders[s].argument]);
     }
-    // Before the shape function: its arithmetic may rely on them.
+    // Checked before the shape function, whose arithmetic may rely on it.
     for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, false);
     if (shapes != nullptr) shapes(sizes);
     for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, true);
@@ -303,7 +304,7 @@ class Executable {
                             << Origins(check, sizes);
   }
 
-  // Which dimensions the symbols of a constraint have their values from.
+  // Text that names the dimensions that bind the symbols of a constraint.
   std::string Origins(const SizeCheck& check, const int64_t* sizes) const {
     std::string text;
     for (size_t s = 0; s < binders.size(); ++s) {
@@ -317,7 +318,7 @@ class Executable {
     return text;
   }
 
-  // Whether a size is a symbol, or an expression with the symbol in it.
+  // Whether the expression of a size contains a symbol.
   bool Mentions(Size size, size_t symbol) const {
     if (size.kind == kStatic) return false;
     const std::string text = size_names[static_cast<size_t>(size.value)];
@@ -364,7 +365,7 @@ class Executable {
     }
   }
 
-  // Checks the outputs of the caller and decides where the program writes.
+  // Validates outputs of the caller, and chooses the buffers that the program writes to.
   void UseOutputs(const DLTensor* const* tensors, const int64_t* sizes, void** buffers,
                   std::vector<Temporary>* temporaries) const {
     for (size_t i = 0; i < outputs.size(); ++i) {
@@ -388,8 +389,8 @@ class Executable {
     }
   }
 
-  // The input's own memory if the program can read it there, a copy otherwise. An output that
-  // shares memory with an input makes a copy of the input: the program may write early.
+  // The input's memory if the program can read it in place, else a copy. An input that aliases an
+  // output is copied, since the program may write the output early.
   static void* UseInput(const DLTensor& tensor, const DLTensor* const* output_tensors,
                         size_t output_count, std::vector<Temporary>* temporaries) {
     bool usable = IsContiguous(tensor) && IsElementAligned(tensor);
@@ -403,7 +404,7 @@ class Executable {
     return temporaries->back().memory.get();
   }
 
-  // A tensor that is only lent to us (a DLTensor*) cannot be given back: None stands for it.
+  // A borrowed tensor (a DLTensor*) cannot be returned; None takes its place.
   static ffi::Any Result(ffi::AnyView arg) {
     if (arg.type_index() == ffi::TypeIndex::kTVMFFIDLTensorPtr) return nullptr;
     return arg;
@@ -509,8 +510,8 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
   });
 }
 
-// Memory of someone else, kept alive by `owner`; how arrays that DLPack refuses (read-only ones,
-// and numpy's bfloat16) come in without a copy.
+// A tensor on external memory, kept alive by `owner`; for arrays that DLPack rejects (read-only
+// ones, and numpy's bfloat16).
 ffi::Tensor TensorFromMemory(int64_t address, const ffi::Shape& shape, const ffi::Shape& strides,
                              const ffi::String& dtype, const ffi::Any& owner) {
   struct Borrowed {

@@ -1,9 +1,9 @@
-// Conversions that LLVM calls where a processor has no instruction for them, under the names of
-// the compiler runtime. libgcc has the bfloat16 ones only since GCC 13, and the float16 ones since
-// GCC 12; where the process has its own, those are found first.
+// Compiler runtime functions for conversions of 16-bit floats, which LLVM calls for processors
+// without such instructions. libgcc has the bfloat16 ones since GCC 13, and the float16 ones since
+// GCC 12; definitions of the process take precedence.
 //
-// A 16-bit float is passed like a float, in the low half of a vector register. Source: compiler-rt
-// lib/builtins/fp_trunc_impl.inc for the meaning; round to nearest, ties to even.
+// A 16-bit float is passed like a float, in the low half of a vector register. Rounds to nearest,
+// ties to even. Source: compiler-rt, lib/builtins/fp_trunc_impl.inc.
 #include <stdint.h>
 
 #include <cstring>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// The ABI of both 16-bit floats on x86-64 and AArch64.
+// Has the calling convention of both 16-bit floats on x86-64 and AArch64.
 using Half = _Float16;
 
 Half FromBits(uint32_t bits) {
@@ -22,7 +22,7 @@ Half FromBits(uint32_t bits) {
   return value;
 }
 
-// Rounds a double, which holds every float, to a 16-bit float of this many mantissa bits.
+// Rounds a double, of which floats are a subset, to a 16-bit float with kMantissaBits.
 template <int kMantissaBits>
 Half Truncate(double value) {
   constexpr int kExponentBits = 15 - kMantissaBits;
@@ -42,7 +42,7 @@ Half Truncate(double value) {
   if (target > (1 << kExponentBits) - 2) return FromBits(sign | kInfinity);
   int dropped = 52 - kMantissaBits;
   if (exponent != 0) mantissa |= uint64_t{1} << 52;
-  if (target <= 0) {  // subnormal: the exponent stays 0 and the leading bit shows
+  if (target <= 0) {  // subnormal: the exponent is 0 and the leading bit explicit
     dropped += 1 - target;
     target = 0;
     if (dropped > 54) return FromBits(sign);

@@ -25,22 +25,22 @@
 namespace relax_mlir {
 namespace {
 
-constexpr int64_t kLeastZone = 1 << 20;  // bytes without access, on each side
-constexpr int64_t kLargestZone = 1 << 28;
+constexpr int64_t kMinZone = 1 << 20;  // inaccessible bytes on each side
+constexpr int64_t kMaxZone = 1 << 28;
 
 const char* const kKindNames[] = {"input", "output", "constant", "intermediate result", "scratch buffer"};
 
 std::mutex regions_mutex;
-std::vector<const GuardedMemory*> regions;  // that exist
+std::vector<const GuardedMemory*> regions;  // all live objects
 
-// Masked accesses that reached out of a buffer: kernel and buffer to the most bytes in front of it
-// and behind it. Of this thread's calls.
+// Masked accesses with inactive lanes out of bounds: largest distances before and past the buffer,
+// by kernel and buffer.
 using MaskedKey = std::tuple<int64_t, std::string>;
 std::mutex masked_mutex;
 std::map<MaskedKey, std::pair<int64_t, int64_t>> masked_accesses;
 
 thread_local GuardedThread* current_thread = nullptr;
-thread_local sigjmp_buf* landing = nullptr;  // where a fault of this thread goes
+thread_local sigjmp_buf* landing = nullptr;  // jump target of a fault of this thread
 thread_local char message[160];
 thread_local std::string report;
 
@@ -88,10 +88,10 @@ void DescribeFault(const char* address, const GuardedMemory& region, const void*
   }
 }
 
-// The fault of a guarded kernel ends its run; any other goes where it went before.
+// A fault of a guarded kernel aborts its run; other faults go to the previous handler.
 void HandleFault(int signal, siginfo_t* info, void* context) {
   const auto* address = static_cast<const char*>(info->si_addr);
-  // The fault is in compiled code, which holds no lock and allocates nothing.
+  // Async-signal safety: the fault is in compiled code, which holds no lock and does not allocate.
   const GuardedMemory* region = landing == nullptr ? nullptr : RegionAt(address);
   if (region != nullptr) {
     DescribeFault(address, *region, context);
@@ -103,11 +103,11 @@ void HandleFault(int signal, siginfo_t* info, void* context) {
   } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
     previous.sa_handler(signal);
   } else {
-    sigaction(signal, &previous, nullptr);  // the access is repeated, and ends the process
+    sigaction(signal, &previous, nullptr);  // the access faults again, and kills the process
   }
 }
 
-// Once, and only in processes that guard: others keep their handlers.
+// Installed once, and only in processes with guarded calls.
 void InstallHandler() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -123,7 +123,7 @@ void InstallHandler() {
 GuardedMemory::GuardedMemory(int64_t bytes, GuardSide side, GuardKind kind, int64_t number)
     : bytes_(bytes), kind_(kind), number_(number) {
   page_bytes_ = RoundUp(std::max<int64_t>(bytes, 1), PageBytes());
-  const int64_t zone = std::min(std::max(kLeastZone, page_bytes_), kLargestZone);
+  const int64_t zone = std::min(std::max(kMinZone, page_bytes_), kMaxZone);
   total_bytes_ = page_bytes_ + 2 * zone;
   void* const reserved = mmap(nullptr, static_cast<size_t>(total_bytes_), PROT_NONE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -223,15 +223,15 @@ std::string TakeGuardReport() { return std::exchange(report, {}); }
 
 namespace {
 
-// A buffer of a guarded call: its own memory, or the memory of a buffer before it that it shares.
+// A buffer of a guarded call, with its own memory, or aliasing that of an earlier buffer.
 struct Argument {
   std::unique_ptr<GuardedMemory> memory;
   char* original;
-  size_t owner;  // whose memory it is
+  size_t owner;  // index of the argument that owns the memory
   bool is_output;
 };
 
-// Both runs of one kernel.
+// A guarded call: two runs of one kernel.
 class GuardedCall {
  public:
   GuardedCall(relax_rt2_kernel kernel, void** buffers, const int64_t* sizes,
@@ -279,7 +279,7 @@ class GuardedCall {
     return arguments;
   }
 
-  // Copies the buffers between zones without access; what shares memory shares its copy.
+  // Copies the buffers to guarded memory; aliasing buffers share a copy.
   std::vector<Argument> Place(const GuardedRun& run, const std::vector<void*>& originals) {
     std::vector<Argument> arguments(count_);
     for (size_t i = 0; i < count_; ++i) {
@@ -305,7 +305,7 @@ class GuardedCall {
            rhs.original < lhs.original + extents_[i].bytes;
   }
 
-  // The memory of argument `i` and of all that share it.
+  // Allocates and fills the memory of argument `i`, and of those that alias it.
   void Copy(const GuardedRun& run, size_t i, std::vector<Argument>* arguments) {
     char* begin = (*arguments)[i].original;
     char* end = begin + extents_[i].bytes;
@@ -322,7 +322,7 @@ class GuardedCall {
     auto memory = std::make_unique<GuardedMemory>(
         end - begin, run.side(), static_cast<GuardKind>(extents_[i].kind), extents_[i].number);
     const auto bytes = static_cast<size_t>(end - begin);
-    // A program that is called in place may read an input that it writes.
+    // A program that works in place may read an input that it writes to.
     if (is_output && !is_shared && extents_[i].kind != kGuardInput) {
       std::memset(memory->data(), run.filler(), bytes);
     } else if (bytes > 0) {
@@ -335,7 +335,7 @@ class GuardedCall {
     owner.is_output = is_output;
   }
 
-  // Copies the results back, but for bytes that neither run wrote.
+  // Copies the results back, except bytes that neither run wrote.
   void Write(const Argument& first, const Argument& second) {
     const auto* one = reinterpret_cast<const unsigned char*>(first.memory->data());
     const auto* other = reinterpret_cast<const unsigned char*>(second.memory->data());
@@ -368,7 +368,7 @@ class GuardedCall {
   int64_t number_;
 };
 
-// Kernel, buffer, most bytes in front of it and behind it, of each; forgets them.
+// Returns and clears the masked accesses: kernel, buffer, largest distances before and past it.
 tvm::ffi::Array<tvm::ffi::Any> TakeMaskedAccesses() {
   std::lock_guard<std::mutex> lock(masked_mutex);
   tvm::ffi::Array<tvm::ffi::Any> found;

@@ -1,11 +1,10 @@
-// Guarded calls of kernels: a test mode that finds accesses out of bounds.
+// Guarded calls of kernels: a test mode that detects out-of-bounds accesses.
 //
-// A guarded call copies every buffer of a kernel to pages of its own, between pages without
-// access, and runs the kernel twice: the buffers end at such a page, then begin at one. Scratch
-// memory is guarded the same way. An access out of bounds is a fault, which ends the kernel (not
-// the process) and becomes an error that names the buffer. Outputs that are no inputs, and scratch,
-// begin with other bytes in each run, so results that depend on bytes that nothing wrote differ,
-// which is an error as well.
+// A guarded call copies every buffer of a kernel between guard pages, and runs the kernel twice:
+// with the buffers ending at a guard page, then beginning at one. Scratch memory is guarded the
+// same way. An out-of-bounds access faults, which aborts the kernel (not the process), and raises
+// an error that names the buffer. Pure outputs and scratch are filled with different bytes in each
+// run, so results that depend on uninitialised bytes differ, which is an error, too.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_GUARD_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_GUARD_H_
 
@@ -18,7 +17,7 @@
 
 namespace relax_mlir {
 
-// What a buffer of a kernel is to `main`, which passes it in `relax_rt2_guarded_buffer::kind`.
+// Kind of a kernel's buffer in `main`, for `relax_rt2_guarded_buffer::kind`.
 enum GuardKind : int64_t {
   kGuardInput = 0,
   kGuardOutput = 1,
@@ -27,10 +26,10 @@ enum GuardKind : int64_t {
   kGuardScratch = 4,
 };
 
-// Which end of a buffer touches a page without access.
+// The end of a buffer that is adjacent to a guard page.
 enum class GuardSide { kEnd, kBegin };
 
-// Memory between two zones of pages without access. Throws std::bad_alloc.
+// Memory between two zones of guard pages. The constructor throws std::bad_alloc.
 class GuardedMemory {
  public:
   GuardedMemory(int64_t bytes, GuardSide side, GuardKind kind, int64_t number);
@@ -41,15 +40,15 @@ class GuardedMemory {
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
 
-  // From here on, a write is a fault, too.
+  // Makes later writes fault, too.
   void MakeReadOnly();
 
-  // Whether `address` is in the memory or in the zones around it.
+  // Whether `address` is in the memory or in its guard zones.
   bool Covers(const char* address) const {
     return address >= base_ && address < base_ + total_bytes_;
   }
 
-  // What it is, such as "input 2".
+  // Description such as "input 2".
   std::string Describe() const;
 
  private:
@@ -65,28 +64,28 @@ class GuardedMemory {
   int64_t number_;
 };
 
-// One run of a guarded kernel, which threads of the pool may share.
+// One run of a guarded kernel, shared by threads of the pool.
 class GuardedRun {
  public:
   GuardedRun(GuardSide side, int64_t kernel) : side_(side), kernel_(kernel) {}
 
   GuardSide side() const { return side_; }
 
-  // What memory holds before anything writes to it.
+  // Fill byte of uninitialised memory.
   unsigned char filler() const { return side_ == GuardSide::kEnd ? 0xff : 0x2b; }
 
-  // Calls `body(argument)`: compiled code, whose frames need no destructors. False if it touched a
-  // page without access.
+  // Calls `body(argument)`, compiled code whose frames need no destructors. False if it accessed a
+  // guard page.
   bool TryCall(void (*body)(void*), void* argument);
 
-  // The first of the faults of all threads; empty if there was none.
+  // The first fault of any thread; empty if there was none.
   std::string Fault();
 
-  // Notes a masked access that reaches out of a buffer with lanes that are off: no fault, but slow
-  // on pages that are not mapped, and a fault on machines without such masks.
+  // Records a masked access with inactive lanes out of bounds: no fault, but slow on unmapped
+  // pages, and a fault on machines without fault suppression.
   void NoteMaskedAccess(const char* begin, int64_t bytes) const;
 
-  // The run that this thread works for; NULL in calls that are not guarded.
+  // The run of this thread; NULL outside of guarded calls.
   static GuardedRun* Current();
 
  private:
@@ -96,7 +95,7 @@ class GuardedRun {
   std::string fault_;
 };
 
-// The thread works for `run` as long as this lives; holds the scratch memory of its tiles.
+// Associates the thread with `run` during its lifetime; owns the scratch memory of its tiles.
 class GuardedThread {
  public:
   explicit GuardedThread(GuardedRun* run);
@@ -104,12 +103,12 @@ class GuardedThread {
   GuardedThread(const GuardedThread&) = delete;
   GuardedThread& operator=(const GuardedThread&) = delete;
 
-  // Buffer `number` of a tile, filled anew. Throws std::bad_alloc.
+  // Scratch buffer `number` of a tile, refilled. Throws std::bad_alloc.
   void* Scratch(int64_t number, int64_t bytes);
 
   GuardedRun* run() const { return run_; }
 
-  // The innermost of this thread; NULL in calls that are not guarded.
+  // The innermost object of this thread; NULL outside of guarded calls.
   static GuardedThread* Current();
 
  private:
@@ -118,7 +117,7 @@ class GuardedThread {
   std::map<int64_t, std::unique_ptr<GuardedMemory>> scratch_;
 };
 
-// Keeps what a guarded call of this thread did wrong, until it is taken.
+// The error of the last guarded call of this thread.
 void SetGuardReport(std::string report);
 std::string TakeGuardReport();
 

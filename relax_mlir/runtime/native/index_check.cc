@@ -1,4 +1,4 @@
-// Checks of indices: the global function relax_mlir.check_indices.
+// Index bounds checks: the global function relax_mlir.check_indices.
 #include <stdint.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
@@ -16,11 +16,11 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-// Bits of the first of the bounds: which of the others are left out.
+// Bits of the first bound, which mark the others as absent.
 constexpr int64_t kNoLeast = 1;
 constexpr int64_t kNoIgnored = 2;
 
-// Which indices are allowed. Index i has limit i modulo the number of limits.
+// The valid indices. The limit of index i is number i modulo the number of limits.
 struct Allowed {
   std::vector<int64_t> limits;
   int64_t missing;
@@ -108,11 +108,11 @@ void CheckOfType(const DLTensor& indices, const Allowed& allowed, const DLTensor
                          << DataTypeName(indices.dtype);
 }
 
-// Copies `indices` to `y` if all are allowed, else raises an error that begins with `message`.
+// Copies `indices` to `y` if all are valid, else throws an error that begins with `message`.
 //
-// `limits` holds one more than the largest index: one number, or one for each component along the
-// last axis. `bounds` holds what is left out (kNoLeast: negative indices count from the end,
-// kNoIgnored), the least index, and one that is allowed anyway.
+// `limits` holds exclusive upper bounds: one, or one per component along the last axis. `bounds`
+// holds the absence bits (kNoLeast: negative indices count from the end; kNoIgnored), the least
+// index, and an index that is always valid.
 void CheckIndices(DLTensor* indices, DLTensor* limits, DLTensor* bounds, DLTensor* message,
                   DLTensor* y) {
   const std::vector<int64_t> options = Integers(*bounds, "bounds");

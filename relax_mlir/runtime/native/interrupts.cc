@@ -21,21 +21,21 @@
 namespace relax_mlir {
 namespace {
 
-// What the flag consists of: signals may have arrived; and, above that, how many alarms there are.
+// Fields of the flag: a bit for pending signals, and the number of alarms above it.
 constexpr int32_t kPollDue = 1;
 constexpr int32_t kOneAlarm = 2;
 
 constexpr auto kTick = std::chrono::milliseconds(kInterruptPollMs);
-constexpr int kIdleTicks = 20;  // without a call, before the watcher falls asleep
+constexpr int kIdleTicks = 20;  // without a call until the watcher sleeps
 constexpr int kMaxSkippedTicks = 5;
 
 int32_t Attention() { return __atomic_load_n(&relax_rt2_attention, __ATOMIC_RELAXED); }
 
-// Even outside of calls of the main thread, odd inside of them; each call has its own number.
+// Sequence number of calls of the main thread: odd inside of a call, even outside.
 std::atomic<uint64_t> main_calls{0};
 
-// Ticks until the watcher may raise the flag again: who has waited long for the lock of the
-// interpreter, because other threads of the program compute, does not ask for it as often.
+// Ticks until the watcher may raise the flag again: backs off if acquiring the GIL took long,
+// because of other Python threads.
 std::atomic<int> skipped_ticks{0};
 
 bool IsSystemMainThread() {
@@ -44,14 +44,14 @@ bool IsSystemMainThread() {
 #elif defined(__APPLE__)
   return pthread_main_np() != 0;
 #else
-#error "which thread runs signal handlers is not known on this system"
+#error "unknown system: cannot determine the thread that runs signal handlers"
 #endif
 }
 
-thread_local int8_t is_main_thread = -1;  // -1: not known yet
+thread_local int8_t is_main_thread = -1;  // -1: unknown
 
-// Raises the flag while the main thread is in one call for longer than a tick. It sleeps while
-// there are no calls.
+// Raises the flag while the main thread is in one call for longer than a tick. Sleeps while there
+// are no calls.
 class Watcher {
  public:
   void Run() {
@@ -91,7 +91,7 @@ class Watcher {
   void Sleep() {
     std::unique_lock<std::mutex> lock(mutex_);
     is_asleep_.store(true);
-    // Sequentially consistent: either a new call sees that we sleep, or we see the call.
+    // Sequentially consistent: either a new call sees the sleeping watcher, or the watcher sees it.
     if (OtherRunningCalls() > 0) is_asleep_.store(false);
     wake_.wait(lock, [this] { return !is_asleep_.load(); });
   }
@@ -107,13 +107,13 @@ std::atomic<Watcher*> the_watcher{nullptr};
 void StartWatcher() {
   try {
     auto* watcher = new Watcher;
-    sigset_t all, before;  // signals of the process are for threads that it knows
+    sigset_t all, before;  // process signals must not be delivered to this thread
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       std::thread([watcher] { watcher->Run(); }).detach();
       the_watcher.store(watcher);
-    } catch (const std::system_error&) {  // no more threads: the next call tries again
+    } catch (const std::system_error&) {  // the next call tries again
       delete watcher;
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -136,7 +136,7 @@ void ClearPollDue() {
   __atomic_fetch_and(&relax_rt2_attention, ~kPollDue, __ATOMIC_RELAXED);
 }
 
-// Runs the handlers of signals; true if one raised an exception.
+// Runs pending signal handlers; true if one raised an exception.
 bool RunSignalHandlers() {
   ClearPollDue();
   const auto start = std::chrono::steady_clock::now();
@@ -150,7 +150,7 @@ bool RunSignalHandlers() {
 struct Landing;
 thread_local Landing* landing = nullptr;  // the innermost of this thread
 
-// A few words without a call; Clang has it for x86-64 alone.
+// The builtin saves a few words inline; Clang supports it for x86-64 only.
 #if defined(__x86_64__)
 using Place = void* [5];
 #define RELAX_SET_PLACE(place) __builtin_setjmp(place)
@@ -161,7 +161,7 @@ using Place = jmp_buf;
 #define RELAX_GO_TO_PLACE(place) _longjmp(place, 1)
 #endif
 
-// Where this thread goes when it leaves the tile function that it is in.
+// Jump target for aborting the current tile function of this thread.
 struct Landing {
   explicit Landing(const std::atomic<int32_t>* failure) : failure(failure), outer(landing) {
     landing = this;
@@ -176,7 +176,7 @@ struct Landing {
 
 }  // namespace
 
-// Python runs handlers of signals on the thread that has initialised it, or has forked.
+// Python runs signal handlers on the thread that initialised it, or that forked.
 bool IsMainThread() {
   if (is_main_thread < 0) is_main_thread = IsSystemMainThread();
   return is_main_thread != 0;
@@ -202,7 +202,7 @@ void WakeWatcher() {
 
 bool IsInterrupted() {
   if ((Attention() & kPollDue) == 0 || !IsMainThread()) return false;
-  // Who calls a kernel without a RunningCall could not throw what a handler raises.
+  // Callers of kernels without a RunningCall could not propagate an exception of a handler.
   const bool is_watched = main_calls.load(std::memory_order_relaxed) % 2 == 1;
   return is_watched && RunSignalHandlers();
 }
@@ -236,7 +236,7 @@ bool RunInterruptibly(relax_rt2_tile tile, void** buffers, const int64_t* sizes,
 
 int32_t relax_rt2_attention = 0;
 
-// Between here and the landing there are frames of compiled code only, which hold nothing.
+// Only frames of compiled code, which hold no resources, are between here and the jump target.
 void relax_rt2_check_interrupt(void) {
   using relax_mlir::landing;
   if (landing == nullptr) return;

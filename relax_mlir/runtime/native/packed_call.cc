@@ -1,4 +1,4 @@
-// Calls from compiled code to functions of the tvm-ffi registry, Python ones included.
+// Calls from compiled code to functions of the tvm-ffi registry, including Python functions.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
@@ -16,8 +16,8 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-// A tensor object on memory of the caller: Python functions make arrays of these, not of a
-// DLTensor*. It is good until the call returns.
+// A tensor object on memory of the caller, valid until the call returns: Python functions cannot
+// convert a DLTensor* to an array.
 ffi::Tensor Borrow(const DLTensor& tensor) {
   struct Lender {
     void* data;
@@ -30,8 +30,8 @@ ffi::Tensor Borrow(const DLTensor& tensor) {
       ffi::ShapeView(tensor.strides, rank), tensor.dtype, tensor.device);
 }
 
-// Looked up at every call, which costs one hash of the name: when a function is registered again,
-// as notebooks do, the new one is called, and a cached handle would keep the old one.
+// The function is looked up at every call, at the cost of one hash of the name, since functions can
+// be registered again, as in notebooks.
 void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
   std::vector<ffi::Tensor> tensors;
   for (int32_t i = 0; i < count; ++i) tensors.push_back(Borrow(arguments[i]));
@@ -46,7 +46,7 @@ void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
 }  // namespace relax_mlir
 
 int32_t relax_rt2_call_packed(const char* name, int32_t count, DLTensor* arguments) {
-  if (relax_mlir::ContextScope::HasFailed()) return -1;  // of what the kernel should have written
+  if (relax_mlir::ContextScope::HasFailed()) return -1;  // its outputs may be uninitialised
   try {
     relax_mlir::CallPacked(name, count, arguments);
     return 0;

@@ -1,7 +1,7 @@
-// A function that is called again and again with its own results: relax_mlir.repeat.
+// Native loop executor: the global function relax_mlir.repeat.
 //
-// It is what loops of models run in, so that a step costs no more than its body. Every step calls
-// a function of tensors; where each of its arguments comes from is a number, see `Source`.
+// Runs the iterations of Loop and Scan without Python overhead. Every iteration calls a function of
+// tensors; the source of each argument is a number, see `Source`.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
@@ -22,12 +22,12 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-// Where an argument comes from; numbers from 0 on are results of the step before.
+// Source of an argument; numbers from 0 on are results of the previous iteration.
 enum Source : int64_t {
-  kFixed = -1,     // the argument of the first step
-  kNumber = -2,    // the step's number, in an int64 scalar
-  kForward = -3,   // the next element along the first axis of the argument
-  kBackward = -4,  // the same, from the last to the first
+  kInvariant = -1,     // a loop invariant
+  kIteration = -2,     // the iteration number, an int64 scalar
+  kScanForward = -3,   // slices along the first axis of the argument
+  kScanBackward = -4,  // the same in reverse order
 };
 
 bool HasType(const DLTensor& lhs, const DLTensor& rhs) {
@@ -42,11 +42,11 @@ ffi::Shape WithCount(int64_t count, const DLTensor& element) {
   return ffi::Shape(shape);
 }
 
-// Results of all steps next to each other.
-class Gathered {
+// Results of all iterations, stacked along a new first axis.
+class StackedResults {
  public:
-  // At most `limit` of them.
-  explicit Gathered(int64_t limit) : limit_(limit) {}
+  // Of at most `limit` iterations.
+  explicit StackedResults(int64_t limit) : limit_(limit) {}
 
   void Add(const ffi::Tensor& element) {
     const DLTensor& tensor = *element.GetDLTensorPtr();
@@ -54,8 +54,8 @@ class Gathered {
       first_ = element;
       bytes_ = ElementCount(tensor) * ItemBytes(tensor.dtype);
     } else if (!HasType(*first_.GetDLTensorPtr(), tensor)) {
-      RELAX_THROW(ValueError) << "what a loop gives has to have one shape in all steps: expected "
-                              << first_.shape() << ", got " << element.shape();
+      RELAX_THROW(ValueError) << "a scan output has to have the same shape in all iterations: "
+                              << "expected " << first_.shape() << ", got " << element.shape();
     }
     if (count_ == capacity_) {
       const int64_t least = kFirstBytes / std::max<int64_t>(bytes_, 1) + 1;
@@ -96,11 +96,11 @@ class Gathered {
 // One argument of the body.
 class Argument {
  public:
-  // The tensor of a step is read from `tensor_`, so the object must not move after that.
+  // Iterations point to `tensor_`, so the object must not move afterwards.
   Argument(const ffi::Any& given, int64_t source, int64_t first)
       : given_(given.cast<ffi::Tensor>()), source_(source), tensor_(*given_.GetDLTensorPtr()) {
-    if (source == kNumber) number_ = first;
-    if (source != kForward && source != kBackward) return;
+    if (source == kIteration) number_ = first;
+    if (source != kScanForward && source != kScanBackward) return;
     if (tensor_.ndim == 0 || !IsContiguous(tensor_)) {
       RELAX_THROW(ValueError) << "expected row-major elements along a first axis, got "
                               << given_.shape();
@@ -114,27 +114,27 @@ class Argument {
 
   int64_t source() const { return source_; }
 
-  // How many steps it has elements for, from one on.
-  int64_t Left(int64_t first, int64_t limit) const {
-    const bool is_scanned = source_ == kForward || source_ == kBackward;
+  // Number of iterations with slices from `first` on, at most `limit`.
+  int64_t Remaining(int64_t first, int64_t limit) const {
+    const bool is_scanned = source_ == kScanForward || source_ == kScanBackward;
     return is_scanned ? std::min(limit, length_ - first) : limit;
   }
 
   DLTensor* At(int64_t step) {
-    if (source_ == kNumber) {
+    if (source_ == kIteration) {
       number_ = step;
       tensor_.data = &number_;
       tensor_.byte_offset = 0;
-    } else if (source_ == kForward || source_ == kBackward) {
-      const int64_t place = source_ == kForward ? step : length_ - 1 - step;
+    } else if (source_ == kScanForward || source_ == kScanBackward) {
+      const int64_t place = source_ == kScanForward ? step : length_ - 1 - step;
       tensor_.data = Data(*given_.GetDLTensorPtr()) + place * step_bytes_;
       tensor_.byte_offset = 0;
     }
     return &tensor_;
   }
 
-  // Takes a result for the next step, if it looks as the argument of this one did.
-  bool Take(const ffi::Tensor& result) {
+  // Carries a result over to the next iteration, if it has the type of the argument.
+  bool Carry(const ffi::Tensor& result) {
     if (!HasType(tensor_, *result.GetDLTensorPtr())) return false;
     given_ = result;
     tensor_ = *given_.GetDLTensorPtr();
@@ -159,18 +159,17 @@ bool IsTrue(const ffi::Tensor& condition) {
   return *Data(tensor) != 0;
 }
 
-// Signals wait for native code to return.
-constexpr auto kMostTime = std::chrono::milliseconds(50);
+// Signals are only handled after native code returns.
+constexpr auto kMaxTime = std::chrono::milliseconds(50);
 
-// Calls `body` from step `first` on, `limit` times at most, while result `condition` is true (if
-// there is such a result), its results look as the arguments did whose places they take, and no
-// more time than that has passed.
+// Runs iterations of `body` from number `first` on, at most `limit`, while result `condition` (if
+// >= 0) is true, loop-carried results keep their types, and kMaxTime has not passed.
 //
-// Returns how many steps that were, whether the condition still holds, the results of the last
-// step, and those of all steps of each result in `gathered`.
+// Returns the number of iterations, whether the condition still holds, the results of the last
+// iteration, and the stacked results of all iterations for each index in `stacked`.
 ffi::Array<ffi::Any> Repeat(const ffi::Function& body, const ffi::Array<ffi::Any>& given,
                             const ffi::Array<int64_t>& sources, int64_t first, int64_t limit,
-                            int64_t condition, const ffi::Array<int64_t>& gathered) {
+                            int64_t condition, const ffi::Array<int64_t>& stacked) {
   const RunningCall running;
   if (given.size() != sources.size()) {
     RELAX_THROW(ValueError) << "expected a source for each of " << given.size()
@@ -179,32 +178,32 @@ ffi::Array<ffi::Any> Repeat(const ffi::Function& body, const ffi::Array<ffi::Any
   std::vector<Argument> arguments;
   arguments.reserve(given.size());
   for (size_t i = 0; i < given.size(); ++i) arguments.emplace_back(given[i], sources[i], first);
-  for (const Argument& argument : arguments) limit = argument.Left(first, limit);
-  std::vector<Gathered> parts(gathered.size(), Gathered(limit));
+  for (const Argument& argument : arguments) limit = argument.Remaining(first, limit);
+  std::vector<StackedResults> parts(stacked.size(), StackedResults(limit));
   std::vector<ffi::AnyView> views(arguments.size());
 
   ffi::Array<ffi::Any> results;
   int64_t steps = 0;
-  bool goes_on = true, fits = true;
-  const auto end = std::chrono::steady_clock::now() + kMostTime;
-  while (goes_on && fits && steps < limit) {
+  bool continues = true, fits = true;
+  const auto end = std::chrono::steady_clock::now() + kMaxTime;
+  while (continues && fits && steps < limit) {
     if (steps > 0 && std::chrono::steady_clock::now() > end) break;
     for (size_t i = 0; i < arguments.size(); ++i) views[i] = arguments[i].At(first + steps);
-    ffi::Any made;
-    body.CallPacked(views.data(), static_cast<int32_t>(views.size()), &made);
-    results = made.cast<ffi::Array<ffi::Any>>();
+    ffi::Any returned_value;
+    body.CallPacked(views.data(), static_cast<int32_t>(views.size()), &returned_value);
+    results = returned_value.cast<ffi::Array<ffi::Any>>();
     ++steps;
-    if (condition >= 0) goes_on = IsTrue(results[condition].cast<ffi::Tensor>());
+    if (condition >= 0) continues = IsTrue(results[condition].cast<ffi::Tensor>());
     for (size_t i = 0; i < parts.size(); ++i) {
-      parts[i].Add(results[gathered[i]].cast<ffi::Tensor>());
+      parts[i].Add(results[stacked[i]].cast<ffi::Tensor>());
     }
     for (Argument& argument : arguments) {
       if (argument.source() < 0) continue;
-      fits = argument.Take(results[argument.source()].cast<ffi::Tensor>()) && fits;
+      fits = argument.Carry(results[argument.source()].cast<ffi::Tensor>()) && fits;
     }
   }
-  ffi::Array<ffi::Any> returned{steps, goes_on, results};
-  for (Gathered& part : parts) returned.push_back(part.Finish());
+  ffi::Array<ffi::Any> returned{steps, continues, results};
+  for (StackedResults& part : parts) returned.push_back(part.Finish());
   return returned;
 }
 

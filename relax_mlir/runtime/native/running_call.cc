@@ -18,13 +18,13 @@ thread_local bool is_closer = false;  // this thread has closed calls
 
 thread_local const relax_rt2_context* current_context = nullptr;
 
-// A thread that goes back to a Python interpreter that is being finalised is ended where it
-// stands, with C++ frames on its stack: that aborts the process. So it does not go back.
+// A thread that returns to a Python interpreter during finalisation is terminated with C++ frames
+// on its stack, which aborts the process. So it never returns.
 [[noreturn]] void Park() {
   while (true) pause();
 }
 
-// A forked child has none of the other threads.
+// A forked child has only the forking thread.
 void ForgetOtherThreads() { running_calls.store(open_calls > 0 ? 1 : 0); }
 
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, ForgetOtherThreads);
@@ -32,7 +32,7 @@ void ForgetOtherThreads() { running_calls.store(open_calls > 0 ? 1 : 0); }
 }  // namespace
 
 // The counts are sequentially consistent: either a closing thread sees the call, or the call sees
-// that calls are closed. The same holds for the watcher, which falls asleep where no call runs.
+// that calls are closed. The same holds for the watcher, which sleeps when no call is running.
 RunningCall::RunningCall() {
   if (open_calls++ > 0) return;
   is_watched_ = IsMainThread();

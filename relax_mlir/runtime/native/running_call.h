@@ -1,4 +1,4 @@
-// The calls into this library that are running, and what ends them.
+// Tracking of running calls into this library.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_RUNNING_CALL_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_RUNNING_CALL_H_
 
@@ -8,11 +8,11 @@
 
 namespace relax_mlir {
 
-// A call into the library, as long as it lives; a call within a call counts once.
+// RAII scope of a call into the library; nested calls count once.
 //
-// Its thread keeps a processor busy, so the pool lends to each caller only what the other callers
-// leave. A call of the main thread is watched for signals (interrupts.h). Once calls are closed
-// (relax_rt2_close_calls), threads other than the closing one park here for good.
+// Its thread occupies a CPU, so the pool gives each caller only workers that other callers leave.
+// Calls of the main thread are watched for signals (interrupts.h). Once calls are closed
+// (relax_rt2_close_calls), threads other than the closing one park here forever.
 class RunningCall {
  public:
   RunningCall();
@@ -24,10 +24,10 @@ class RunningCall {
   bool is_watched_ = false;
 };
 
-// How many threads are in calls, this one left out.
+// Number of other threads in calls.
 int32_t OtherRunningCalls();
 
-// The context of the innermost executable that this thread calls, as long as it lives.
+// RAII scope that sets the context of the innermost executable call of this thread.
 class ContextScope {
  public:
   explicit ContextScope(const relax_rt2_context* context);
@@ -35,7 +35,7 @@ class ContextScope {
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
 
-  // Whether a kernel of that call has failed, so that nothing else of it may run.
+  // Whether a kernel of that call has failed, so that the rest of the call is skipped.
   static bool HasFailed();
 
  private:

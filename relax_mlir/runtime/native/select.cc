@@ -1,8 +1,8 @@
-// Results of as many elements as the data says: the global functions relax_mlir.compress, unique
-// and non_max_suppression.
+// Operators with data-dependent output shapes: the global functions relax_mlir.compress, unique and
+// non_max_suppression.
 //
 // Source: ONNX Compress-11, Unique-11 and NonMaxSuppression-11. Elements compare as in elements.h:
-// all NaNs are one element, the greatest.
+// all NaNs are equal, and the greatest element.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
@@ -29,7 +29,7 @@ namespace ffi = tvm::ffi;
 
 constexpr DLDataType kIndex{kDLInt, 64, 1};
 
-// A tensor as slices along an axis: slice i has outer runs of inner elements.
+// A tensor as slices along an axis; a slice is `outer` runs of `inner` elements.
 class Slices {
  public:
   Slices(const char* function, const DLTensor& x, const ffi::Optional<int64_t>& axis)
@@ -57,7 +57,7 @@ class Slices {
 
   int64_t count() const { return shape_[static_cast<size_t>(axis_)]; }
 
-  // The elements as numbers that compare like them, slice by slice.
+  // The order-preserving keys of the elements, slice by slice.
   std::vector<uint64_t> Keys() const {
     std::vector<uint64_t> keys;
     keys.reserve(static_cast<size_t>(outer_ * count() * inner_));
@@ -74,7 +74,7 @@ class Slices {
 
   int64_t width() const { return outer_ * inner_; }
 
-  // These slices, in this order.
+  // Gathers slices by index.
   ffi::Tensor Take(const std::vector<int64_t>& chosen) const {
     std::vector<int64_t> shape = shape_;
     const auto rows = static_cast<int64_t>(chosen.size());
@@ -113,8 +113,8 @@ ffi::Tensor Indices(const std::vector<int64_t>& values) {
   return result;
 }
 
-// The slices along an axis, or the elements without one, where the condition holds. It may be
-// shorter than the axis.
+// The slices along an axis, or elements without one, that the condition selects. The condition may
+// be shorter than the axis.
 ffi::Tensor Compress(DLTensor* x, DLTensor* condition, const ffi::Optional<int64_t>& axis) {
   const RunningCall running;
   const Slices slices("compress", *x, axis);
@@ -138,8 +138,8 @@ ffi::Tensor Compress(DLTensor* x, DLTensor* condition, const ffi::Optional<int64
   return slices.Take(chosen);
 }
 
-// The different slices along an axis, or elements without one; where each of them first is; which
-// of them every slice is; how many of each there are. In order, or as they first appear.
+// The unique slices along an axis, or elements without one; the first index of each; the inverse
+// indices; and the counts. Sorted, or in the order of first occurrence.
 ffi::Array<ffi::Tensor> Unique(DLTensor* x, const ffi::Optional<int64_t>& axis, bool sorted) {
   const RunningCall running;
   const Slices slices("unique", *x, axis);
@@ -184,7 +184,7 @@ ffi::Array<ffi::Tensor> Unique(DLTensor* x, const ffi::Optional<int64_t>& axis, 
   return {slices.Take(first), Indices(first), Indices(inverse), Indices(counts)};
 }
 
-// A box with its sides in order.
+// A box with ordered corners.
 struct Box {
   float top, left, bottom, right;
 
@@ -225,7 +225,7 @@ std::vector<float> Floats(const char* what, const DLTensor& x, int rank) {
   return values;
 }
 
-// A box to look at. The greatest is the one with the highest score; of equal ones the first.
+// A candidate box, ordered by score; among equal scores the first is the greatest.
 struct Candidate {
   float score;
   int64_t index;
@@ -235,7 +235,7 @@ struct Candidate {
   }
 };
 
-// The boxes of one class to look at, as a heap: few of many may be needed.
+// The candidates of one class, as a heap, since few may be needed.
 std::vector<Candidate> Candidates(const float* scores, int64_t count,
                                   const ffi::Optional<double>& threshold) {
   std::vector<Candidate> found;
@@ -249,8 +249,7 @@ std::vector<Candidate> Candidates(const float* scores, int64_t count,
   return found;
 }
 
-// Per batch and class the boxes that overlap with none of a higher score: int64 [n, 3], the
-// numbers of batch, class and box.
+// Non-maximum suppression per batch and class: int64 [n, 3], the indices of batch, class and box.
 ffi::Tensor NonMaxSuppression(DLTensor* boxes, DLTensor* scores, int64_t most,
                               double overlap, const ffi::Optional<double>& least,
                               bool is_centre) {

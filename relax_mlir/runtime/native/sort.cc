@@ -1,9 +1,9 @@
 // Sorting along an axis: the global functions relax_mlir.sort, argsort, topk and nonzero.
 //
-// The keys of elements.h let one sort do for all element types. Equal values keep their order, in
-// descending order too. Source: ONNX TopK-11 (ties go to the lower index) and NonZero-13.
+// Sorts the keys of elements.h, for all element types. Sorts are stable, also in descending order.
+// Source: ONNX TopK-11 (ties go to the lower index) and NonZero-13.
 //
-// Attributes are integers, or tensors of one integer or bool when compiled code calls.
+// Attributes are integers, or one-element tensors of integer or bool in calls of compiled code.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
@@ -36,13 +36,13 @@ int64_t ReadInteger(const DLTensor& tensor) {
   return static_cast<int64_t>(element.Key(value) ^ (uint64_t{1} << 63));
 }
 
-// An attribute: an integer, or a tensor of one.
+// An attribute: an integer, or a one-element tensor.
 int64_t Integer(const ffi::AnyView& value) {
   if (const auto tensor = value.try_cast<DLTensor*>()) return ReadInteger(**tensor);
   return value.cast<int64_t>();
 }
 
-// One line of a tensor along an axis.
+// A 1-D slice of a tensor along an axis.
 struct Line {
   char* start = nullptr;
   int64_t stride = 0;  // bytes
@@ -90,8 +90,8 @@ void CheckIndices(const char* function, const DLTensor& indices) {
                          << DataTypeName(dtype);
 }
 
-// Writes the first `length` values, or their indices, of every line in order. Either output may
-// be null.
+// Writes the first `length` sorted values of every line, and their indices. Either output may be
+// null.
 void SortLines(const char* function, const DLTensor& x, int64_t axis_number, bool descending,
                const DLTensor* values, const DLTensor* indices) {
   const RunningCall running;
@@ -159,15 +159,13 @@ void Argsort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descendi
   SortLines("argsort", *x, Integer(axis), Integer(descending) != 0, nullptr, indices);
 }
 
-// k is the size of the outputs along the axis. The values come sorted, which the operator with
-// sorted=0 allows.
+// k is the size of the outputs along the axis. The values are sorted, which sorted=0 allows.
 void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest, DLTensor* values,
           DLTensor* indices) {
   SortLines("topk", *x, Integer(axis), Integer(largest) != 0, values, indices);
 }
 
-// The indices of the elements that are not zero, int64 [rank, count] in row-major order; a scalar
-// gives [0, count].
+// Indices of the non-zero elements, int64 [rank, count] in row-major order; [0, count] for scalars.
 ffi::Tensor Nonzero(DLTensor* tensor) {
   const RunningCall running;
   const DLTensor& x = *tensor;

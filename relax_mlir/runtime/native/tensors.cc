@@ -24,7 +24,7 @@ struct Axis {
   int64_t stride;  // bytes
 };
 
-// The axes that matter, outermost first: sizes of 1 dropped, neighbours without a gap joined.
+// The axes, outermost first, without those of size 1, and with contiguous ones merged.
 std::vector<Axis> Axes(const DLTensor& tensor) {
   const int64_t item = ItemBytes(tensor.dtype);
   std::vector<Axis> axes;
@@ -66,7 +66,7 @@ void ForEachRow(const DLTensor& tensor, const Visit& visit) {
   }
 }
 
-// memcpy with a constant size compiles to one move, and works on any alignment.
+// memcpy with a constant size compiles to one move, for any alignment.
 template <int64_t kItem>
 void CopyItems(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
@@ -91,7 +91,7 @@ void CopyRow(char* to, int64_t to_stride, const char* from, int64_t from_stride,
   }
 }
 
-// The bytes [first, second) that hold a nonempty tensor.
+// The byte range [first, second) of a nonempty tensor.
 std::pair<char*, char*> Range(const DLTensor& tensor) {
   char* first = Data(tensor);
   char* last = first;
@@ -103,8 +103,8 @@ std::pair<char*, char*> Range(const DLTensor& tensor) {
   return {first, last + item};
 }
 
-// Marks every byte of `tensor` in `marks`, which stands for the memory from `start` on. True if
-// one was marked before.
+// Marks every byte of `tensor` in `marks`, a bitmap of the memory from `start` on. True if one was
+// marked before.
 bool Mark(const DLTensor& tensor, const char* start, std::vector<bool>* marks) {
   const int64_t item = ItemBytes(tensor.dtype);
   bool found = false;
@@ -120,7 +120,7 @@ bool Mark(const DLTensor& tensor, const char* start, std::vector<bool>* marks) {
   return found;
 }
 
-// The allocator of outputs, in the form that tvm-ffi asks for.
+// The allocator of outputs, with tvm-ffi's interface.
 struct Allocator {
   void AllocData(DLTensor* tensor) {
     tensor->data = AllocateAligned(ElementCount(*tensor) * ItemBytes(tensor->dtype)).release();
@@ -197,7 +197,7 @@ bool RangesMeet(const DLTensor& lhs, const DLTensor& rhs) {
 bool Overlaps(const DLTensor& lhs, const DLTensor& rhs) {
   if (!RangesMeet(lhs, rhs)) return false;
   if (IsContiguous(lhs) && IsContiguous(rhs)) return true;
-  // Two views of one array, such as its even and its odd columns.
+  // Interleaved views of one array, such as its even and its odd columns.
   const char* first = std::min(Range(lhs).first, Range(rhs).first);
   const char* last = std::max(Range(lhs).second, Range(rhs).second);
   std::vector<bool> marks(static_cast<size_t>(last - first));
@@ -207,7 +207,7 @@ bool Overlaps(const DLTensor& lhs, const DLTensor& rhs) {
 
 bool OverlapsItself(const DLTensor& tensor) {
   if (IsContiguous(tensor)) return false;
-  // Usually every axis steps over all that the smaller ones reach.
+  // Fast path: the stride of every axis is at least the extent of the inner ones.
   std::vector<Axis> axes = Axes(tensor);
   for (Axis& axis : axes) axis.stride = std::abs(axis.stride);
   std::sort(axes.begin(), axes.end(), [](Axis a, Axis b) { return a.stride < b.stride; });

@@ -14,7 +14,7 @@
 
 namespace relax_mlir {
 
-// Of arenas, outputs and temporaries.
+// Alignment of arenas, outputs and temporaries, in bytes.
 constexpr int64_t kAlignment = 64;
 
 struct FreeDeleter {
@@ -22,10 +22,10 @@ struct FreeDeleter {
 };
 using AlignedMemory = std::unique_ptr<void, FreeDeleter>;
 
-// At least one byte, so never NULL. Throws std::bad_alloc.
+// Allocates at least one byte, so never returns NULL. Throws std::bad_alloc.
 AlignedMemory AllocateAligned(int64_t bytes);
 
-// Types by numpy's names, which are tvm-ffi's but for the complex ones that it lacks.
+// Types by numpy's names, which are tvm-ffi's except for complex types, which it lacks.
 DLDataType ParseDataType(const std::string& name);
 std::string DataTypeName(DLDataType dtype);
 
@@ -41,17 +41,17 @@ inline int64_t ElementCount(const DLTensor& tensor) {
   return count;
 }
 
-// Row-major without gaps; true of empty tensors.
+// Whether a tensor is C-contiguous; true for empty tensors.
 bool IsContiguous(const DLTensor& tensor);
 
-// Compiled code loads and stores whole elements and needs no more alignment than that.
+// Whether the data is aligned to the element size, which is all that compiled code needs.
 bool IsElementAligned(const DLTensor& tensor);
 
-// Copies between a row-major buffer and a tensor of any strides.
+// Packs a strided tensor into a contiguous buffer, and unpacks it.
 void CopyToContiguous(const DLTensor& tensor, void* contiguous);
 void CopyFromContiguous(const void* contiguous, const DLTensor& tensor);
 
-// Whether the smallest byte ranges that hold the tensors meet.
+// Whether the enclosing byte ranges of the tensors overlap.
 bool RangesMeet(const DLTensor& lhs, const DLTensor& rhs);
 
 // Whether a byte belongs to an element of both; exact for all strides.
@@ -60,7 +60,7 @@ bool Overlaps(const DLTensor& lhs, const DLTensor& rhs);
 // Whether two elements of the tensor share a byte (a broadcast view does).
 bool OverlapsItself(const DLTensor& tensor);
 
-// A row-major CPU tensor, 64-byte aligned, not initialized.
+// An uninitialised C-contiguous CPU tensor, 64-byte aligned.
 tvm::ffi::Tensor AllocateTensor(tvm::ffi::ShapeView shape, DLDataType dtype);
 
 }  // namespace relax_mlir

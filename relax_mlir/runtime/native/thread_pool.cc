@@ -1,16 +1,15 @@
-// One pool of threads for the process.
+// The process-wide thread pool.
 //
-// A job is published in one atomic word: tickets, which workers take to join, and the number of
-// those that have joined. The caller works too, then withdraws the tickets that are left, so that
-// it waits for nobody who has not started. Workers spin for a moment between jobs, because the
+// A job is published in one atomic word: the number of tickets, which workers take to join, and the
+// number of joined workers. The caller participates, then withdraws the remaining tickets, so that
+// it never waits for workers that have not started. Workers spin briefly between jobs, because the
 // kernels of a model follow each other within microseconds, and then sleep.
 //
-// How many join is decided for each job: no more than the call wants, and so many that they and
-// all threads that are in calls of executables keep within the limit of the process.
+// The number of workers is chosen per job: at most what the call requests, and such that they and
+// all threads in calls of executables stay within the limit of the process.
 //
-// Each that may join has a share of the tiles, which it works through in order: what lies behind
-// the weights of one tile are those of the next, which kernels bring nearer meanwhile. Who has
-// finished its share helps with the others, piece by piece.
+// Each participant has a share of consecutive tiles, processed in order, because kernels prefetch
+// the weights of the next tile. Participants that finish early steal chunks from other shares.
 #include <pthread.h>
 
 #include <algorithm>
@@ -43,7 +42,7 @@ namespace {
 
 constexpr auto kSpinTime = std::chrono::microseconds(30);
 constexpr size_t kAlignment = 64;
-constexpr int64_t kMaxShares = 64;  // more threads than that share shares
+constexpr int64_t kMaxShares = 64;  // with more threads, shares are shared
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -66,8 +65,8 @@ bool SpinUntil(const Condition& done) {
   return done();
 }
 
-// Grow-only scratch memory, a buffer for each level of nesting of a thread: the tile that makes a
-// nested call still uses its own.
+// Grow-only scratch memory, one buffer per nesting level of a thread: a tile with a nested call
+// keeps its own.
 class Scratch {
  public:
   ~Scratch() {
@@ -99,10 +98,10 @@ class Scratch {
 };
 
 thread_local Scratch scratch;
-thread_local size_t nesting = 0;  // tiles that this thread is inside of
+thread_local size_t nesting = 0;  // depth of nested tiles of this thread
 
-std::atomic<int32_t> chosen_threads{0};  // 0: nobody chose
-std::atomic<int32_t> processors{0};      // 0: not counted yet
+std::atomic<int32_t> chosen_threads{0};  // 0: default
+std::atomic<int32_t> processors{0};      // 0: unknown
 
 int32_t MaxThreads() {
   const int32_t chosen = chosen_threads.load(std::memory_order_relaxed);
@@ -115,10 +114,10 @@ int32_t MaxThreads() {
   return counted;
 }
 
-// The threads that this one may have with it.
+// Number of workers that this caller may use.
 int32_t SpareThreads() { return MaxThreads() - 1 - OtherRunningCalls(); }
 
-// Some tiles in a row; on a cache line of its own.
+// A range of consecutive tiles, on its own cache line.
 struct alignas(kAlignment) Share {
   std::atomic<int64_t> next{0};
   int64_t end = 0;
@@ -134,7 +133,7 @@ struct Job {
   std::atomic<int32_t> failure{kRelaxRt2Ok};
   Share* shares = nullptr;
   int64_t share_count = 0;
-  GuardedRun* guard = GuardedRun::Current();  // of the thread that publishes the job
+  GuardedRun* guard = GuardedRun::Current();  // of the publishing thread
   Alarm alarm{};
 
   void Run(int64_t begin, int64_t end, void* memory) {
@@ -162,7 +161,7 @@ struct Job {
     if (!guard->TryCall(Range::Call, &range)) Fail(kRelaxRt2OutOfBounds);
   }
 
-  // `body` with this thread's scratch; no exception leaves.
+  // Calls `body` with this thread's scratch memory; catches all exceptions.
   template <typename Body>
   void Enter(const Body& body) noexcept {
     const size_t level = nesting++;
@@ -178,8 +177,8 @@ struct Job {
     nesting = level;
   }
 
-  // The first reason stays. No more pieces are taken, and kernels that check for interrupts are
-  // left.
+  // Records the first failure, stops the distribution of chunks, and aborts kernels that poll for
+  // interrupts.
   void Fail(int32_t reason) {
     int32_t none = kRelaxRt2Ok;
     if (!failure.compare_exchange_strong(none, reason, std::memory_order_relaxed)) return;
@@ -191,7 +190,7 @@ struct Job {
 
   bool HasFailed() const { return failure.load(std::memory_order_relaxed) != kRelaxRt2Ok; }
 
-  // Equal numbers of pieces.
+  // Divides the chunks evenly.
   void Divide(Share* into, int64_t count) {
     shares = into;
     share_count = count;
@@ -206,7 +205,7 @@ struct Job {
     Enter([this](void* memory) { Run(0, tiles, memory); });
   }
 
-  // The pieces of one share, then those that are left of others.
+  // Runs the chunks of its own share, then steals from the others.
   void RunPieces(int64_t own) {
     Enter([this, own](void* memory) {
       for (int64_t i = 0; i < share_count; ++i) {
@@ -222,15 +221,14 @@ struct Job {
 
 class Pool {
  public:
-  // On this thread and `wanted` others, or as many as there can be. False: the pool works for
-  // someone else.
+  // Runs a job on this thread and up to `wanted` workers. False if the pool is in use.
   bool TryRun(Job* job, int64_t wanted) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     StartWorkers(static_cast<size_t>(wanted));
     const uint64_t tickets = std::min<uint64_t>(wanted, workers_.size());
     job->Divide(shares_.data(), std::min(static_cast<int64_t>(tickets) + 1, kMaxShares));
     job_ = job;
-    // Sequentially consistent, as in Sleep: either we see the sleeper or it sees the tickets.
+    // Sequentially consistent, as in Sleep: either the sleeper is seen, or it sees the tickets.
     state_.store(++generation_ << 32 | tickets << 16);
     Wake(tickets);
     job->RunPieces(0);
@@ -251,7 +249,7 @@ class Pool {
   void StartWorkers(size_t count) {
     try {
       while (workers_.size() < count) workers_.emplace_back([this] { Work(); });
-    } catch (const std::system_error&) {  // no more threads: those we have do
+    } catch (const std::system_error&) {  // continue with the existing workers
     } catch (const std::bad_alloc&) {
     }
   }
@@ -261,12 +259,12 @@ class Pool {
     if (asleep == 0 || count == 0) return;
     {
       std::lock_guard<std::mutex> lock(mutex_);
-    }  // nobody is between its check and its sleep
+    }  // no worker is between its check and its sleep
     if (count >= asleep) return wake_.notify_all();
     for (; count > 0; --count) wake_.notify_one();
   }
 
-  // Meanwhile the caller runs the handlers of signals, as it does in tiles.
+  // Waits for the workers; polls signal handlers meanwhile, as in tiles.
   void AwaitWorkers(Job* job) {
     const auto all_left = [this] { return (state_.load() & kJoined) == 0; };
     if (SpinUntil(all_left)) return;
@@ -280,8 +278,8 @@ class Pool {
     caller_waits_.store(false);
   }
 
-  // The name for debuggers and `top`; the processors because a thread inherits those of the
-  // caller that starts it, which may be bound to one.
+  // Sets the thread name, and resets the affinity, which is inherited from the starting thread and
+  // may be a single CPU.
   static void SetUpWorker() {
 #ifdef __linux__
     pthread_setname_np(pthread_self(), "relax_mlir");
@@ -341,11 +339,11 @@ class Pool {
   std::atomic<bool> caller_waits_{false};
 };
 
-// Never destroyed: workers sleep in it until the process ends.
+// Never destroyed, since workers wait in it until the process ends.
 std::atomic<Pool*> the_pool{nullptr};
 
-// A forked child has the memory of the pool but none of its threads, and perhaps a locked mutex:
-// it leaves the pool behind and makes its own.
+// A forked child has the memory of the pool but none of its threads, and possibly a locked mutex,
+// so it abandons the pool and creates a new one.
 void AbandonPool() {
   the_pool.store(nullptr);
   nesting = 0;
@@ -362,7 +360,7 @@ Pool* GetPool() {
   return pool;
 }
 
-// Notes how long its scope took, if somebody wants to know.
+// Records the duration of its scope in a profile, if there is one.
 class Stopwatch {
  public:
   explicit Stopwatch(relax_rt2_profile* profile) : profile_(profile) {
@@ -399,7 +397,7 @@ void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
   auto* call = static_cast<relax_rt2_context*>(context);
   const Stopwatch stopwatch(call == nullptr || nesting > 0 ? nullptr : call->profile);
   if (tiles <= 0) return;
-  // What a failed kernel should have written may be indices that the next would follow.
+  // Skipped after a failure, since uninitialised outputs may be indices of the next kernel.
   if (nesting == 0 && call != nullptr) {
     if (call->failure == kRelaxRt2Ok && IsInterrupted()) call->failure = kRelaxRt2Interrupted;
     if (call->failure != kRelaxRt2Ok) return;
@@ -413,7 +411,7 @@ void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
         std::min<int64_t>({threads - 1, SpareThreads(), (tiles - 1) / grain});
     try {
       ran = others > 0 && GetPool()->TryRun(&job, others);
-    } catch (const std::bad_alloc&) {  // no pool: this thread does the work
+    } catch (const std::bad_alloc&) {  // run serially
     }
   }
   if (!ran) job.RunAll();

@@ -1,4 +1,4 @@
-// Leave to use the registers of AMX, which Linux gives a process that asks for it.
+// Permission to use AMX tile registers, which Linux grants per process on request.
 #include "tile_permission.h"
 
 #include <atomic>
@@ -18,7 +18,7 @@ std::atomic<bool> is_permitted{false};
 bool RequestTiles() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM, in no header before 5.16
-  constexpr long kTileData = 18;               // the component of the saved state
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
@@ -29,7 +29,7 @@ bool RequestTiles() {
 
 void ReleaseTiles() {
 #if defined(__linux__) && defined(__x86_64__)
-  // tilerelease, which assemblers and compilers of older machines do not know.
+  // tilerelease, as bytes for old assemblers.
   if (is_permitted.load()) asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0");
 #endif
 }

@@ -1,11 +1,11 @@
-"""Tiles of AMX: registers of up to 16 rows of 64 bytes, and the product of two of them.
+"""AMX tiles: registers of up to 16 rows of 64 bytes, and their matrix multiplication.
 
-A tile of sums has 16 columns of 32 bits. ``tdpbf16ps`` adds to it the product of rows of
-bf16 with columns of which two steps of the sum are neighbours, ``tdpbssd`` and its
-siblings, one for each pair of signs, that of bytes, four of which are.
+An accumulator tile has 16 columns of 32 bits. ``tdpbf16ps`` multiplies tiles of bf16, with
+two consecutive k of the RHS interleaved per column (VNNI layout). ``tdpbssd`` and its
+variants for unsigned operands multiply bytes, with four.
 
-The compiler gives every register one shape in a whole function, and there are eight. So the
-tiles of a kernel have few shapes: what is left of its rows and its sums is no shape of its own.
+LLVM assigns one shape per tile register in a function, and there are eight registers. So a
+kernel uses few tile shapes: remainders of M and K do not get shapes of their own.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18,
 and volume 2, TDPBF16PS and TDPBSSD.
@@ -17,55 +17,53 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.contraction_plan import Factor
-from relax_mlir.schedules.emit import Extent, index, op
+from relax_mlir.schedules.builder import IndexLike, index, op
+from relax_mlir.schedules.match_contraction import ContractionOperand
 
 __all__ = [
     "COLUMNS",
     "ROWS",
     "block_columns",
+    "has_enough_rows",
     "load_tile",
     "multiply_tiles",
-    "step_of_run",
     "store_tile",
-    "takes_rows",
+    "tile_k_step",
     "tile_type",
     "zero_tile",
 ]
 
 ROWS = 16
-COLUMNS = 16  # of sums, of 32 bits each
-_LEAST_GROUPS = (
-    4  # words of a row; shorter ones leave three quarters of the work undone
-)
-_FEWEST_ROWS = 4  # fewer are a matter of bringing the columns from memory
+COLUMNS = 16  # of an accumulator tile
+_MIN_GROUPS = 4  # 32-bit words per row; fewer use less than a quarter of a tile
+_MIN_ROWS = 4  # fewer rows are bound by memory bandwidth
 
 
-def step_of_run(run: Extent, terms: int) -> int:
-    """How many terms of a run of them a tile's row holds, the same for all steps.
+def tile_k_step(run: IndexLike, vnni_factor: int) -> int:
+    """K step of the tiles for contiguous runs of k, a divisor of the run length.
 
     Args:
-        run: terms of a sum that lie side by side; terms: that make a word.
+        run: number of contiguous k; vnni_factor: elements per 32-bit word.
 
     Returns:
-        0, if tiles do not pay.
+        Elements per tile row; 0 if tiles do not pay.
     """
     if not isinstance(run, int):
         return 0
-    groups, left = divmod(run, terms)
-    if left:
+    groups, remainder = divmod(run, vnni_factor)
+    if remainder:
         return 0
-    fitting = [n for n in range(_LEAST_GROUPS, ROWS + 1) if groups and groups % n == 0]
-    return terms * max(fitting, default=0)
+    fitting = [n for n in range(_MIN_GROUPS, ROWS + 1) if groups and groups % n == 0]
+    return vnni_factor * max(fitting, default=0)
 
 
-def takes_rows(rows: Extent) -> bool:
-    """Whether tiles pay for so many rows."""
-    return not isinstance(rows, int) or rows >= _FEWEST_ROWS
+def has_enough_rows(rows: IndexLike) -> bool:
+    """Whether tiles pay for a GEMM of so many rows."""
+    return not isinstance(rows, int) or rows >= _MIN_ROWS
 
 
-def block_columns(columns: Extent) -> int:
-    """Columns that a tile of rows meets at a time: two tiles of them, or one for few."""
+def block_columns(columns: IndexLike) -> int:
+    """Panel width: two tiles of columns, or one for narrow GEMMs."""
     is_small = isinstance(columns, int) and columns <= COLUMNS
     return COLUMNS if is_small else 2 * COLUMNS
 
@@ -76,35 +74,38 @@ def tile_type(rows: int, columns: int, element: ir.Type) -> ir.Type:
 
 
 def zero_tile(type_: ir.Type) -> ir.Value:
-    """A tile of zeros."""
+    """Zero a tile."""
     return op("amx.tile_zero", type_)
 
 
 def load_tile(
-    type_: ir.Type, view: ir.Value, offset: Extent, stride: Extent
+    type_: ir.Type, view: ir.Value, offset: IndexLike, stride: IndexLike
 ) -> ir.Value:
-    """Read a tile of a buffer of one dimension, ``stride`` elements from row to row."""
+    """Load a tile from a flat view, with ``stride`` elements between rows."""
     segments = ir.DenseI32ArrayAttr.get([1, 1, 1])
-    where = index(offset), index(stride)
-    return op("amx.tile_load", type_, view, *where, operandSegmentSizes=segments)
+    indices = index(offset), index(stride)
+    return op("amx.tile_load", type_, view, *indices, operandSegmentSizes=segments)
 
 
-def store_tile(tile: ir.Value, buffer: ir.Value, where: Sequence[Extent]) -> None:
-    """Write a tile to a buffer of two dimensions."""
-    segments = ir.DenseI32ArrayAttr.get([1, len(where), 1, 0])
-    at = map(index, where)
+def store_tile(tile: ir.Value, buffer: ir.Value, indices: Sequence[IndexLike]) -> None:
+    """Store a tile to a two-dimensional buffer."""
+    segments = ir.DenseI32ArrayAttr.get([1, len(indices), 1, 0])
+    at = map(index, indices)
     op("amx.tile_store", None, buffer, *at, tile, operandSegmentSizes=segments)
 
 
 def multiply_tiles(
-    total: ir.Value, rows: ir.Value, columns: ir.Value, factors: tuple[Factor, Factor]
+    accumulator: ir.Value,
+    lhs: ir.Value,
+    rhs: ir.Value,
+    operands: tuple[ContractionOperand, ContractionOperand],
 ) -> ir.Value:
-    """``total`` and the product of rows and columns, which ``factors`` tell the signs of."""
-    if all(factor.extend == "arith.extf" for factor in factors):
-        return op("amx.tile_mulf", total.type, rows, columns, total)
+    """Tile multiply-accumulate, for the element types and signedness of ``operands``."""
+    if all(operand.extend == "arith.extf" for operand in operands):
+        return op("amx.tile_mulf", accumulator.type, lhs, rhs, accumulator)
     flags = {
         name: ir.UnitAttr.get()
-        for name, factor in zip(("isZextLhs", "isZextRhs"), factors, strict=True)
-        if factor.extend == "arith.extui"
+        for name, operand in zip(("isZextLhs", "isZextRhs"), operands, strict=True)
+        if operand.extend == "arith.extui"
     }
-    return op("amx.tile_muli", total.type, rows, columns, total, **flags)
+    return op("amx.tile_muli", accumulator.type, lhs, rhs, accumulator, **flags)

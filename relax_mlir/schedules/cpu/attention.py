@@ -1,12 +1,11 @@
-"""Attention: two products and what lies between them, a block of rows at a time.
+"""Attention rule: fused matmuls and softmax, one block of queries at a time.
 
-Scores of a block of queries against all keys go to scratch memory that stays in cache,
-where a softmax, or whatever follows on rows, works on them; the product with the values
-reads them there. So scores never travel to memory, of which they would take the square of
-a sequence's length.
+The scores of a block of queries against all keys stay in scratch memory in cache, where
+the row-wise statements (a softmax) and the matmul with the values use them. The score
+matrix, quadratic in the sequence length, never goes to memory.
 
 Source: Rabe and Staats, Self-attention Does Not Need O(n^2) Memory, 2021, for blocks of
-queries; all keys of a block are in cache here, so that nothing is rescaled.
+queries. All scores of a block are in cache here, so no online softmax is needed.
 """
 
 from collections.abc import Set as AbstractSet
@@ -14,50 +13,51 @@ from dataclasses import replace
 
 from mlir import ir
 
-from relax_mlir.schedules.attention_plan import (
+from relax_mlir.schedules.cpu.amx_gemm import amx_k_step
+from relax_mlir.schedules.cpu.attention_loops import AttentionLoops
+from relax_mlir.schedules.cpu.dot_product_gemm import vnni_factor
+from relax_mlir.schedules.kernel_view import Kernel, point_count
+from relax_mlir.schedules.match_attention import (
     AttentionPlan,
     plan_attention,
-    with_late_factor,
+    with_deferred_scaling,
 )
-from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.cpu.amx_contraction import step_of_tiles
-from relax_mlir.schedules.cpu.attention_loops import AttentionLoops
-from relax_mlir.schedules.cpu.dot_contraction import terms_of_dot
-from relax_mlir.schedules.nest import Kernel, point_count
-from relax_mlir.schedules.rule import Refusal, Rule
+from relax_mlir.schedules.match_contraction import ContractionPlan
+from relax_mlir.schedules.rule import CpuRule, NotApplicable
 
 __all__ = ["Attention"]
 
-_MOST_PRODUCTS = 512  # of a score; computing more hides bringing it from memory
+_MAX_FMAS_PER_SCORE = 512  # with more, unfused kernels hide the traffic of scores
 
 
-class Attention(Rule[AttentionPlan]):
-    """Scores of a block of rows in cache, between two products; f32 and f64."""
+class Attention(CpuRule[AttentionPlan]):
+    """Fused attention with the scores of a block of queries in cache; f32 and f64."""
 
     def plan(self, kernel: Kernel) -> AttentionPlan:
-        """Two products, with statements of rows of the first between them."""
+        """Match two matmuls with row-wise statements between them."""
         plan = plan_attention(kernel)
         if plan.extents[-1] == 1:
-            raise Refusal("it has one row, for which keys are not worth copying")
-        plan = _each_head_apart(with_late_factor(plan))
-        products = plan.scores, plan.values
-        if any(terms_of_dot(p, self.unit) > 1 for p in products) or any(
-            step_of_tiles(p, self.unit) for p in products
+            raise NotApplicable("it has one query, for which packing keys does not pay")
+        plan = _with_batched_heads(with_deferred_scaling(plan))
+        matmuls = plan.scores, plan.values
+        if any(vnni_factor(p, self.unit) > 1 for p in matmuls) or any(
+            amx_k_step(p, self.unit) for p in matmuls
         ):
-            raise Refusal("its products are of narrow numbers, which are faster apart")
+            raise NotApplicable(
+                "its matmuls have low precision, and are faster unfused"
+            )
         return plan
 
     def pays(self, plan: AttentionPlan, constants: AbstractSet[ir.Value]) -> bool:
-        """Whether it is faster than a program for each product, and what is between.
+        """Whether fused attention is faster than separate kernels.
 
         Args:
-            constants: the buffers whose contents are known, which are packed ahead for
-                products of their own.
+            constants: constant buffers, which could be prepacked for separate matmuls.
         """
         scores, values = plan.scores.anchor.extents, plan.values.anchor.extents
         sizes = [scores[axis] for axis in plan.scores.k]
         columns = [values[axis] for axis in plan.values.n]
-        if point_count(sizes) + point_count(columns) > _MOST_PRODUCTS:
+        if point_count(sizes) + point_count(columns) > _MAX_FMAS_PER_SCORE:
             return False
         return constants.isdisjoint((plan.scores.b.buffer, plan.values.b.buffer))
 
@@ -65,13 +65,14 @@ class Attention(Rule[AttentionPlan]):
         AttentionLoops(plan, self.unit.bits).emit()
 
 
-def _each_head_apart(plan: AttentionPlan) -> AttentionPlan:
-    """The plan where heads that share keys and values each have products of their own."""
+def _with_batched_heads(plan: AttentionPlan) -> AttentionPlan:
+    """The plan with heads that share keys and values as batch axes of the matmuls."""
     return replace(
-        plan, scores=_rows_alone(plan.scores), values=_rows_alone(plan.values)
+        plan, scores=_with_one_m_axis(plan.scores), values=_with_one_m_axis(plan.values)
     )
 
 
-def _rows_alone(product: Plan) -> Plan:
-    *shared, rows = product.m
-    return replace(product, outer=(*product.outer, *shared), m=(rows,))
+def _with_one_m_axis(matmul: ContractionPlan) -> ContractionPlan:
+    """The matmul with all axes of M but the last as batch axes."""
+    *shared, rows = matmul.m
+    return replace(matmul, outer=(*matmul.outer, *shared), m=(rows,))

@@ -1,4 +1,4 @@
-"""The loops of attention: blocks of rows, whose scores stay in cache."""
+"""Loops of fused attention over blocks of queries whose scores stay in cache."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ from functools import partial
 
 from mlir import ir
 
-from relax_mlir.schedules.attention_plan import AttentionPlan
-from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
-from relax_mlir.schedules.cpu.panel import Columns
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     alloc,
     ceil_div,
@@ -27,39 +23,42 @@ from relax_mlir.schedules.emit import (
     subtract,
     unflatten,
 )
-from relax_mlir.schedules.flat import Flat, flat_view
-from relax_mlir.schedules.nest import Access, Statement, point_count
+from relax_mlir.schedules.cpu.gemm_loops import GemmLoops
+from relax_mlir.schedules.cpu.gemm_panel import Panel
+from relax_mlir.schedules.flat_buffers import FlatAccess, flat_view
+from relax_mlir.schedules.kernel_view import Access, Statement, point_count
+from relax_mlir.schedules.match_attention import AttentionPlan
+from relax_mlir.schedules.match_contraction import ContractionPlan
 from relax_mlir.schedules.statement_loops import emit_statement
 
 __all__ = ["AttentionLoops"]
 
-_CACHE_BYTES = 1 << 17  # what the scores of a block of rows may take of a near cache
-_LEAST_ROWS, _MOST_ROWS = 16, 128  # of a block
-_ROWS_AT_ONCE = 8  # so many keep a core busy while each waits for its maximum
-# So many tiles are enough to keep threads busy, but each has some rows at least, for which
-# it copies keys and values; few heads are cut into shorter ones.
+_CACHE_BYTES = 1 << 17  # of L2, for the scores of a block
+_MIN_ROWS, _MAX_ROWS = 16, 128  # queries per block
+_ROWS_AT_ONCE = 8  # interleaved rows, which hide the latency of row maxima
+# Pairs of a number of tiles that keeps threads busy, and the minimum number of queries per
+# tile that amortizes packing keys and values.
 _PARTS = ((16, 256), (4, 64))
-_WORK = 1 << 18  # multiply-adds that are worth a thread's while
+_WORK = 1 << 18  # multiply-adds per thread that pay for starting it
 
 
-class _Product(ContractionLoops):
-    """One of the two products, for some rows at a time.
+class _Matmul(GemmLoops):
+    """One of the two matmuls, for a block of rows at a time.
 
     Args:
-        plan: the product.
-        vector_bits: width of the machine's vectors.
-        pitch: elements between rows in the memory that stands in for what it reads; None
-            if nothing does.
+        plan: the matmul.
+        vector_bits: width of a vector register.
+        pitch: row stride in elements of an LHS in scratch; None for an LHS in memory.
     """
 
     def __init__(
-        self, plan: Plan, vector_bits: int, pitch: Extent | None = None
+        self, plan: ContractionPlan, vector_bits: int, pitch: IndexLike | None = None
     ) -> None:
         self._pitch = pitch
         super().__init__(plan, vector_bits)
         self.width = self.tile.vectors * self.lanes
         self.panels = ceil_div(self.columns, self.width)
-        self._memory: ir.Value | None = None
+        self._packed: ir.Value | None = None
         self._is_used_once = True
 
     def row_step(self) -> int | None:
@@ -67,77 +66,85 @@ class _Product(ContractionLoops):
             return super().row_step()
         return self._pitch if isinstance(self._pitch, int) else None
 
-    def prepare(self, points: Mapping[int, Extent], *, is_used_once: bool) -> None:
-        """Make room for columns, and copy them there unless they are used just once.
+    def prepare(self, points: Mapping[int, IndexLike], *, is_used_once: bool) -> None:
+        """Allocate the packed RHS, and pack it ahead unless it is used by one block only.
 
         Args:
-            is_used_once: whether one block of rows is all that follows, which then copies
-                each panel when it is at it.
+            points: the point along the batch axes.
+            is_used_once: whether the tile has a single block of rows, which then packs
+                each panel right before its use.
         """
-        self._memory, self._is_used_once = None, is_used_once
-        if not self.is_packed_here:
+        self._packed, self._is_used_once = None, is_used_once
+        if not self.needs_packing:
             return
         panels = 1 if is_used_once else self.panels
         shape = [panels, self.tiling.depth, self.width]
-        self._memory = memory = flat_view(alloc(shape, self.plan.columns_of.element))
+        self._packed = packed = flat_view(alloc(shape, self.plan.rhs.element))
 
-        def panel(columns: Columns) -> None:
-            columns.pack(memory, self._begin(columns))
+        def pack(panel: Panel) -> None:
+            panel.pack(packed, self._begin(panel))
 
         if not is_used_once:
-            self.for_panels(points, (0, self.panels), panel)
+            self.for_panels(points, (0, self.panels), pack)
 
-    def _begin(self, columns: Columns) -> Extent:
+    def _begin(self, panel: Panel) -> IndexLike:
+        """Offset of a panel in the packed RHS."""
         size = multiply(self.tiling.depth, self.width)
-        return multiply(columns.cut.panel, size)
+        return multiply(panel.panel_slice.number, size)
 
     def emit_rows(
-        self, a: Flat, points: Mapping[int, Extent], begin: Extent, count: Extent
+        self,
+        a: FlatAccess,
+        points: Mapping[int, IndexLike],
+        begin: IndexLike,
+        count: IndexLike,
     ) -> None:
-        """Some rows from ``begin`` on against all columns.
+        """Multiply ``count`` rows from ``begin`` on by all panels.
 
-        Where columns are there already, a tile of rows meets all of them before the next
-        one does: what maps read, such as a mask, is then walked along rows.
+        If the panels are packed ahead, the loop over panels is the inner one: operands of
+        the epilogue, such as a mask, are then accessed along rows.
 
         Args:
-            a: the rows.
+            a: access of the LHS.
         """
         self.a, self.first_unit = a, 0
 
-        def meet(row: Extent, height: int, columns: Columns) -> None:
+        def register_tile(row: IndexLike, height: int, panel: Panel) -> None:
             at = {**points, self.last.number: add(begin, row)}
-            self._emit_tile(at, height, columns, 0)
+            self._emit_tile(at, height, panel, 0)
 
-        def panel(columns: Columns) -> None:
-            self._take(columns)
+        def all_rows(panel: Panel) -> None:
+            self._prepare_panel(panel)
             if isinstance(count, int):
-                self._for_tiles(count, lambda row, height: meet(row, height, columns))
+                self._for_tiles(
+                    count, lambda row, height: register_tile(row, height, panel)
+                )
             else:
-                self._emit_rows(points, begin, add(begin, count), columns)
+                self._emit_rows(points, begin, add(begin, count), panel)
 
-        def tile(row: Extent, height: int) -> None:
-            def panel(columns: Columns) -> None:
-                self._take(columns)
-                meet(row, height, columns)
+        def all_panels(row: IndexLike, height: int) -> None:
+            def one_panel(panel: Panel) -> None:
+                self._prepare_panel(panel)
+                register_tile(row, height, panel)
 
-            self.for_panels(points, (0, self.panels), panel)
+            self.for_panels(points, (0, self.panels), one_panel)
 
         if self._is_used_once or not isinstance(count, int):
-            self.for_panels(points, (0, self.panels), panel)
+            self.for_panels(points, (0, self.panels), all_rows)
         else:
-            self._for_tiles(count, tile)
+            self._for_tiles(count, all_panels)
 
-    def _take(self, columns: Columns) -> None:
-        """Let columns be read where they are packed, or pack them."""
-        if self._memory is None:
+    def _prepare_panel(self, panel: Panel) -> None:
+        """Pack a panel, or read it from where it is packed already."""
+        if self._packed is None:
             return
         if self._is_used_once:
-            columns.pack(self._memory)
+            panel.pack(self._packed)
         else:
-            columns.read_packed(self._memory, self._begin(columns))
+            panel.read_packed(self._packed, self._begin(panel))
 
-    def _for_tiles(self, count: int, body: Callable[[Extent, int], None]) -> None:
-        """Tiles of a known number of rows; ``body`` gets the first, and how many."""
+    def _for_tiles(self, count: int, body: Callable[[IndexLike, int], None]) -> None:
+        """Loop over the register tiles of ``count`` rows; ``body(first row, rows)``."""
 
         def tile(row: ir.Value) -> tuple[()]:
             body(row, height)
@@ -152,38 +159,38 @@ class _Product(ContractionLoops):
 
 @dataclass(frozen=True)
 class _Block:
-    """Some rows of a head.
+    """A block of queries of one head.
 
     Attributes:
-        heads: which head; begin: the first row.
-        scratch: what stands in for the buffers inside the kernel, by buffer.
+        heads: indices of the head; begin: first query.
+        scratch: scratch buffers that replace the kernel's temporaries.
     """
 
-    heads: Sequence[Extent]
-    begin: Extent
+    heads: Sequence[IndexLike]
+    begin: IndexLike
     scratch: Mapping[ir.Value, ir.Value]
 
     def relocate(
-        self, buffer: ir.Value, where: list[ir.Value]
+        self, buffer: ir.Value, indices: list[ir.Value]
     ) -> tuple[ir.Value, list[ir.Value]]:
-        """Buffers inside the kernel lie in scratch, row by row."""
+        """Replace a temporary by scratch, which is indexed by [query - begin, ...]."""
         if buffer not in self.scratch:
-            return buffer, where
+            return buffer, indices
         depth = len(self.heads) + 1
-        row = index(subtract(where[depth - 1], self.begin))
-        return self.scratch[buffer], [row, *where[depth:]]
+        row = index(subtract(indices[depth - 1], self.begin))
+        return self.scratch[buffer], [row, *indices[depth:]]
 
 
 class AttentionLoops:
-    """Writes the loops of one attention.
+    """Emits the loops of fused attention.
 
-    A tile is a head, or some rows of one. It copies keys and values into panels, if that
-    pays, and then takes one block of rows after the other: scores of all keys, what
-    follows on the rows, and the product with the values.
+    A parallel tile is a head or some blocks of its queries. It packs keys and values into
+    panels if that pays. For each block it then computes the scores against all keys,
+    the row-wise statements, and the matmul with the values.
 
     Args:
         plan: the attention.
-        vector_bits: width of the machine's vectors.
+        vector_bits: width of a vector register.
     """
 
     def __init__(self, plan: AttentionPlan, vector_bits: int) -> None:
@@ -191,13 +198,13 @@ class AttentionLoops:
         self.lanes = vector_bits // plan.scores.element.width
         *self.heads, self.rows = plan.extents
         self.pitch = self._pitch()
-        self.scores = _Product(plan.scores, vector_bits)
-        self.values = _Product(plan.values, vector_bits, self.pitch)
+        self.scores = _Matmul(plan.scores, vector_bits)
+        self.values = _Matmul(plan.values, vector_bits, self.pitch)
         self.per_block, self.per_tile = self._cut()
         self.blocks = ceil_div(self.rows, self.per_block)
 
-    def _pitch(self) -> Extent:
-        """Elements from one row of scores to the next: no two share a cache line."""
+    def _pitch(self) -> IndexLike:
+        """Row stride of the scores in elements: whole vectors, and no multiple of a page."""
         keys = self.plan.keys
         if not isinstance(keys, int):
             return multiply(ceil_div(keys, self.lanes), self.lanes)
@@ -206,11 +213,11 @@ class AttentionLoops:
         return pitch if pitch % page else pitch + self.lanes
 
     def _cut(self) -> tuple[int, int]:
-        """Rows of a block, and blocks of a tile."""
-        most = _LEAST_ROWS
+        """Queries per block, and blocks per tile."""
+        most = _MIN_ROWS
         if isinstance(self.pitch, int):
             row_bytes = self.pitch * self.plan.scores.element.width // 8
-            most = max(_LEAST_ROWS, min(_CACHE_BYTES // row_bytes, _MOST_ROWS))
+            most = max(_MIN_ROWS, min(_CACHE_BYTES // row_bytes, _MAX_ROWS))
         if not isinstance(self.rows, int):
             _, rows = _PARTS[0]
             return most, -(-rows // most)
@@ -223,7 +230,7 @@ class AttentionLoops:
         return max(1, per_block), blocks
 
     def emit(self) -> None:
-        """Write them at the insertion point."""
+        """Emit the loops at the insertion point."""
         tiles = ceil_div(self.blocks, self.per_tile)
         extents = [*self.heads, tiles]
 
@@ -234,13 +241,15 @@ class AttentionLoops:
             self._emit_tile(heads, first, last)
 
         scores = point_count([self.per_tile, self.per_block, self.plan.keys])
-        products = (self.scores.tiling.depth, self.values.columns)
-        work = scores * sum(point_count([size]) for size in products)
+        per_score = (self.scores.tiling.depth, self.values.columns)
+        work = scores * sum(point_count([size]) for size in per_score)
         grain = max(1, _WORK // max(1, work))
         parallel_loop(product(extents), tile, grain=grain)
 
-    def _emit_tile(self, heads: Sequence[Extent], first: Extent, last: Extent) -> None:
-        """Some blocks of rows of a head."""
+    def _emit_tile(
+        self, heads: Sequence[IndexLike], first: IndexLike, last: IndexLike
+    ) -> None:
+        """Emit one tile: blocks ``first`` to ``last`` of a head."""
         points = [
             {
                 axis: point
@@ -253,7 +262,7 @@ class AttentionLoops:
             loops.prepare(at, is_used_once=self.per_tile == 1)
         scratch = self._scratch()
 
-        def block(number: Extent, count: Extent) -> tuple[()]:
+        def block(number: IndexLike, count: IndexLike) -> tuple[()]:
             begin = multiply(number, self.per_block)
             self._emit_block(_Block(heads, begin, scratch), points, count)
             return ()
@@ -261,28 +270,28 @@ class AttentionLoops:
         if not isinstance(self.rows, int):
 
             def clipped(number: ir.Value) -> tuple[()]:
-                left = subtract(self.rows, multiply(number, self.per_block))
-                return block(number, minimum(left, self.per_block))
+                remaining = subtract(self.rows, multiply(number, self.per_block))
+                return block(number, minimum(remaining, self.per_block))
 
             for_loop(first, last, 1, clipped)
             return
-        full, left = divmod(self.rows, self.per_block)
+        full, tail = divmod(self.rows, self.per_block)
         for_loop(first, minimum(last, full), 1, lambda n: block(n, self.per_block))
-        if left:
-            for_loop(maximum(first, full), last, 1, lambda n: block(n, left))
+        if tail:
+            for_loop(maximum(first, full), last, 1, lambda n: block(n, tail))
 
     def _scratch(self) -> dict[ir.Value, ir.Value]:
-        """Memory for the buffers inside the kernel, some in the place of dead ones."""
-        found: dict[ir.Value, ir.Value] = {}
+        """Allocate scratch for the temporaries; statements write in place where possible."""
+        scratch: dict[ir.Value, ir.Value] = {}
         for writer, buffer in zip(
             [None, *self.plan.rows], self.plan.temporaries, strict=True
         ):
-            dying = None if writer is None else self._overwritten(writer, found)
-            found[buffer] = self._alloc(buffer) if dying is None else found[dying]
-        return found
+            dead = None if writer is None else self._overwritten(writer, scratch)
+            scratch[buffer] = self._alloc(buffer) if dead is None else scratch[dead]
+        return scratch
 
     def _alloc(self, buffer: ir.Value) -> ir.Value:
-        shape: list[Extent] = [self.per_block]
+        shape: list[IndexLike] = [self.per_block]
         if buffer.type.rank > self.plan.depth:
             is_one = buffer.type.shape[-1] == 1 and self.plan.keys != 1
             shape.append(1 if is_one else self.pitch)
@@ -291,7 +300,7 @@ class AttentionLoops:
     def _overwritten(
         self, writer: Statement, known: Mapping[ir.Value, ir.Value]
     ) -> ir.Value | None:
-        """A buffer that a statement reads for the last time where it writes."""
+        """A temporary that a statement may overwrite: dead after it, with the same map."""
         out = writer.outputs[0]
         later = self.plan.rows[self.plan.rows.index(writer) + 1 :]
         after = [a for m in self.plan.values.maps for a in m.inputs]
@@ -307,27 +316,28 @@ class AttentionLoops:
         return None
 
     def _emit_block(
-        self, block: _Block, points: Sequence[Mapping[int, Extent]], count: Extent
+        self, block: _Block, points: Sequence[Mapping[int, IndexLike]], count: IndexLike
     ) -> None:
-        """Some rows: their scores, what follows on them, and their values."""
+        """Emit one block: scores, row-wise statements, and the matmul with the values."""
         for loops in (self.scores, self.values):
             loops.epilogue = replace(loops.epilogue, relocate=block.relocate)
         of_scores, of_values = points
-        queries = Flat.of(self.plan.scores.a)
+        queries = FlatAccess.of(self.plan.scores.a)
         self.scores.emit_rows(queries, of_scores, block.begin, count)
-        self._follow(block, count)
+        self._emit_row_statements(block, count)
         weights = self._weights(self.plan.values.a, block)
         self.values.emit_rows(weights, of_values, block.begin, count)
 
-    def _follow(self, block: _Block, count: Extent) -> None:
-        """What follows on rows, statement by statement for a few rows at a time.
+    def _emit_row_statements(self, block: _Block, count: IndexLike) -> None:
+        """Emit the row-wise statements, interleaved for groups of rows.
 
-        Rows do not wait for each other, as one after the other does for its maximum.
+        A statement runs on all rows of a group before the next one does, so that the
+        latencies of the rows' reductions overlap.
         """
 
         def row(statement: Statement, i: ir.Value) -> tuple[()]:
-            where = [*block.heads, add(block.begin, i)]
-            emit_statement(statement, where, block.relocate, self.vector_bits)
+            point = [*block.heads, add(block.begin, i)]
+            emit_statement(statement, point, block.relocate, self.vector_bits)
             return ()
 
         def rows(first: ir.Value) -> tuple[()]:
@@ -338,9 +348,9 @@ class AttentionLoops:
 
         for_loop(0, count, _ROWS_AT_ONCE, rows)
 
-    def _weights(self, access: Access, block: _Block) -> Flat:
-        """What the second product reads, as it lies in scratch."""
+    def _weights(self, access: Access, block: _Block) -> FlatAccess:
+        """The LHS of the second matmul, in scratch."""
         (key,), (row,) = self.plan.values.k, self.plan.values.m
         begin = subtract(0, multiply(block.begin, self.pitch))
         view = flat_view(block.scratch[access.buffer])
-        return Flat(view, {row: self.pitch, key: 1}, {}, begin)
+        return FlatAccess(view, {row: self.pitch, key: 1}, {}, begin)

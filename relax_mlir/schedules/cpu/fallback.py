@@ -1,32 +1,32 @@
-"""Fallback: scalar loops as they stand; takes any kernel."""
+"""Fallback rule: scalar loops in program order, for any kernel."""
 
 from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.indexing import constant_of
-from relax_mlir.rewriting import erase
-from relax_mlir.schedules.emit import parallel_loop
-from relax_mlir.schedules.nest import Kernel, beyond_sizes
-from relax_mlir.schedules.rule import Rule
-from relax_mlir.traversal import own_operations
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import erase
+from relax_mlir.schedules.builder import parallel_loop
+from relax_mlir.schedules.kernel_view import Kernel, without_size_arithmetic
+from relax_mlir.schedules.rule import CpuRule
 
 __all__ = ["Fallback"]
 
 
-class Fallback(Rule[Kernel]):
-    """The kernel as it stands, as a single tile; linalg operations become scalar loops.
+class Fallback(CpuRule[Kernel]):
+    """Keeps a kernel as a single tile; linalg operations are lowered to scalar loops.
 
-    Where all of it is one loop that a schedule made parallel, each step is a tile.
+    If the kernel is one loop that a TIR schedule made parallel, each iteration is a tile.
     """
 
     def plan(self, kernel: Kernel) -> Kernel:
-        """Any kernel."""
+        """Match any kernel."""
         return kernel
 
     def write(self, plan: Kernel) -> None:
-        """Move all operations into the loop over tiles, but for sizes."""
-        operations = beyond_sizes(list(own_operations(plan.block))[:-1])
+        """Move all operations except size arithmetic into the loop over tiles."""
+        operations = without_size_arithmetic(list(own_operations(plan.block))[:-1])
         loop = _parallel_loop(operations)
         if loop is not None:
             _emit_steps(loop, [o for o in operations if o != loop])
@@ -41,7 +41,7 @@ class Fallback(Rule[Kernel]):
 
 
 def _parallel_loop(operations: Sequence[ir.OpView]) -> ir.OpView | None:
-    """The parallel loop that a kernel is, beside its buffers."""
+    """The parallel loop of a kernel that has nothing else but allocations."""
     loops = [o for o in operations if o.operation.name != "memref.alloc"]
     if len(loops) != 1 or loops[0].operation.name != "scf.for":
         return None
@@ -54,7 +54,7 @@ def _parallel_loop(operations: Sequence[ir.OpView]) -> ir.OpView | None:
 
 
 def _emit_steps(loop: ir.OpView, buffers: Sequence[ir.OpView]) -> None:
-    """A tile per step, with buffers of its own."""
+    """Turn each iteration of a loop into a tile with its own allocations."""
     body = loop.operation.regions[0].blocks[0]
     *operations, _ = own_operations(body)
 

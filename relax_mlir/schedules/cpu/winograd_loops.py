@@ -1,4 +1,4 @@
-"""The loops of Winograd convolutions; ``winograd.py`` has the method."""
+"""Loops of Winograd convolutions; ``winograd.py`` describes the method."""
 
 from __future__ import annotations
 
@@ -6,27 +6,19 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.blocked_sums import (
+from relax_mlir.schedules.blocked_summation import (
     LONG_BLOCK,
     block_lengths,
     blocked_loop,
     blocked_unrolled_loop,
 )
-from relax_mlir.schedules.cpu.ahead import Ahead
-from relax_mlir.schedules.cpu.contraction_tile import (
-    Rows,
-    tile_of_width,
-)
-from relax_mlir.schedules.cpu.winograd_plan import WinogradConfiguration, WinogradPlan
-from relax_mlir.schedules.cpu.winograd_range import TileRange
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     alloc,
     broadcast,
     constant,
     div,
-    either,
     for_loop,
     index,
     less,
@@ -35,32 +27,37 @@ from relax_mlir.schedules.emit import (
     multiply_add,
     op,
     parallel_loop,
+    scf_if,
     subtract,
     unflatten,
     vector_type,
 )
+from relax_mlir.schedules.cpu.gemm_tile import GemmRows, tile_of_width
+from relax_mlir.schedules.cpu.match_winograd import WinogradConfiguration, WinogradPlan
+from relax_mlir.schedules.cpu.prefetch import Prefetch
+from relax_mlir.schedules.cpu.winograd_range import TileRange
 from relax_mlir.schedules.epilogue import Epilogue
-from relax_mlir.schedules.flat import flat_view
-from relax_mlir.schedules.padding import Padding, mask_of, window_masks
-from relax_mlir.schedules.vectorize_body import load, store
+from relax_mlir.schedules.flat_buffers import flat_view
+from relax_mlir.schedules.padding import Padding, lane_mask, window_masks
+from relax_mlir.schedules.vectorize_body import load_vector, store_vector
 from relax_mlir.schedules.winograd import (
-    KERNEL,
-    READ,
-    WRITTEN,
+    INPUT_TILE,
+    KERNEL_SIZE,
+    OUTPUT_TILE,
     transform_input,
     transform_output,
 )
 
 __all__ = ["WinogradLoops"]
 
-_POINTS = READ * READ
-_LEAST_TILES = 4  # so many, however few rows of tiles there are
-_SUM_BLOCK = 128  # channels: less than elsewhere, as roundings grow on the way back
-_PITCH = 16  # elements between points, beside what they hold: no two share cache lines
+_POINTS = INPUT_TILE * INPUT_TILE
+_MIN_TILES = 4  # minimum number of parallel tiles
+_SUM_BLOCK = 128  # channels; small, as the output transform amplifies rounding errors
+_PITCH = 16  # padding between points in scratch, in elements, against cache conflicts
 
 
 class WinogradLoops:
-    """Writes the loops of one convolution."""
+    """Emits the loops of one Winograd convolution."""
 
     def __init__(
         self,
@@ -81,19 +78,19 @@ class WinogradLoops:
         self.block_rows, self.block_columns = configuration.rows, configuration.columns
         self.at_once = configuration.panels
         self.tiles = self.block_rows * self.block_columns
-        self.tile = tile_of_width(Rows(self.tiles), self.vectors, 32 * lanes)
+        self.tile = tile_of_width(GemmRows(self.tiles), self.vectors, 32 * lanes)
         self.epilogue = Epilogue(plan.anchor, plan.maps, plan.axes[-1:], lanes)
-        # Elements from one tile to the next, and from one point to the next.
+        # Strides of tiles and of points in scratch, in elements.
         self.product_row = self.at_once * plan.width
         self.value_step = self.tiles * self.channels + _PITCH
         self.product_step = self.tiles * self.product_row + _PITCH
 
     def emit(self) -> None:
-        """Write them at the insertion point."""
+        """Emit the loops at the insertion point."""
         down = self.down // self.block_rows
         across = self.across // self.block_columns
         blocks = self.images * down * across
-        groups = min(self.panels, -(-_LEAST_TILES // blocks))
+        groups = min(self.panels, -(-_MIN_TILES // blocks))
         per_group = -(-self.panels // groups)
         groups = -(-self.panels // per_group)
 
@@ -111,7 +108,7 @@ class WinogradLoops:
             self.image = image
             self.first_row = multiply(row, self.block_rows)
             self.first_column = multiply(column, self.block_columns)
-            self._to_points()
+            self._transform_inputs()
             first = multiply(group, per_group)
             last = minimum(add(first, per_group), self.panels)
 
@@ -124,7 +121,7 @@ class WinogradLoops:
         parallel_loop(blocks * groups, tile)
 
     def _for_tiles(self, body: Callable[[ir.Value, ir.Value], None]) -> None:
-        """Loops over the rows of tiles of a block, and over the tiles of a row."""
+        """Loops over the tiles of a block; ``body(row, column)``."""
 
         def row(i: ir.Value) -> tuple[()]:
             def column(j: ir.Value) -> tuple[()]:
@@ -136,14 +133,16 @@ class WinogradLoops:
 
         for_loop(0, self.block_rows, 1, row)
 
-    # numbers at the points
+    # input transform
 
-    def _corner(self, i: ir.Value, j: ir.Value) -> tuple[Extent, Extent]:
-        """Row and column of a tile's first result, which are those of what it reads."""
+    def _corner(self, i: ir.Value, j: ir.Value) -> tuple[IndexLike, IndexLike]:
+        """Row and column of a tile's first result, and of its first pixel when padded."""
         row, column = add(self.first_row, i), add(self.first_column, j)
-        return multiply(row, WRITTEN), multiply(column, WRITTEN)
+        return multiply(row, OUTPUT_TILE), multiply(column, OUTPUT_TILE)
 
-    def _to_points(self) -> None:
+    def _transform_inputs(self) -> None:
+        """Transform the input tiles of the block; copy those out of range."""
+
         def tile(i: ir.Value, j: ir.Value) -> None:
             row, column = self._corner(i, j)
             _, up, left, _ = self.plan.data.before
@@ -152,23 +151,23 @@ class WinogradLoops:
             source = multiply(pixel, self.pixel)
             number = self._number(i, j)
             target = multiply(number, self.channels)
-            masks = self._masks((row, column), self.plan.data, READ)
+            masks = self._masks((row, column), self.plan.data, INPUT_TILE)
 
             def pixels_at(c: ir.Value) -> list[list[ir.Value]]:
                 place = add(source, c)
-                columns = [self._column(place, n, masks) for n in range(READ)]
+                columns = [self._column(place, n, masks) for n in range(INPUT_TILE)]
                 return [list(row) for row in zip(*columns, strict=True)]
 
             def transform(c: ir.Value, *running: ir.Value) -> list[ir.Value]:
-                columns, found = [], []
-                # Column by column, so that few pixels are in registers at once.
-                for n in range(READ):
+                columns, statistics = [], []
+                # Column by column, for low register pressure.
+                for n in range(INPUT_TILE):
                     column = self._column(add(source, c), n, masks)
-                    found = self.range.include_column(n, column, found)
+                    statistics = self.range.include_column(n, column, statistics)
                     columns.append(transform_input(column))
                 rows = map(transform_input, zip(*columns, strict=True))
                 self._store_points(list(rows), add(target, c))
-                return self.range.include(running, found)
+                return self.range.include(running, statistics)
 
             def copy(c: ir.Value) -> tuple[()]:
                 self._store_points(pixels_at(c), add(target, c))
@@ -178,62 +177,64 @@ class WinogradLoops:
                 for_loop(0, self.channels, self.lanes, copy)
                 return ()
 
-            none = self.range.none()
-            sums = for_loop(0, self.channels, self.lanes, transform, none)
+            initial = self.range.initial()
+            sums = for_loop(0, self.channels, self.lanes, transform, initial)
             is_outside = self.range.is_outside(sums, row, column, pixels_at)
             byte = op("arith.extui", self.is_direct.type.element_type, is_outside)
             op("memref.store", None, byte, self.is_direct, index(number))
-            either(is_outside, [], copy_all)
+            scf_if(is_outside, [], copy_all)
 
         self._for_tiles(tile)
 
-    def _number(self, i: ir.Value, j: ir.Value) -> Extent:
-        """The number of a tile in its block."""
+    def _number(self, i: ir.Value, j: ir.Value) -> IndexLike:
+        """Linear index of a tile in its block."""
         return add(multiply(i, self.block_columns), j)
 
     def _column(
-        self, source: Extent, j: int, masks: Sequence[Sequence[ir.Value | None]]
+        self, source: IndexLike, j: int, masks: Sequence[Sequence[ir.Value | None]]
     ) -> list[ir.Value]:
-        """A vector of channels of the pixels of a tile's column."""
-        return [self._read(source, i, j, masks[i][j]) for i in range(READ)]
+        """Load one column of a tile's pixels, as vectors of channels."""
+        return [self._load_pixel(source, i, j, masks[i][j]) for i in range(INPUT_TILE)]
 
     def _store_points(
-        self, values: Sequence[Sequence[ir.Value]], target: Extent
+        self, values: Sequence[Sequence[ir.Value]], target: IndexLike
     ) -> None:
         for i, row in enumerate(values):
             for j, value in enumerate(row):
-                where = add(target, (i * READ + j) * self.value_step)
-                store(value, self.values, [index(where)], self.lanes, None)
+                position = add(target, (i * INPUT_TILE + j) * self.value_step)
+                store_vector(value, self.values, [index(position)], self.lanes, None)
 
-    def _read(self, source: Extent, i: int, j: int, mask: ir.Value | None) -> ir.Value:
+    def _load_pixel(
+        self, source: IndexLike, i: int, j: int, mask: ir.Value | None
+    ) -> ir.Value:
         offset = (i * self.read_columns + j) * self.pixel
-        return self._wide(
-            load(self.data, [index(add(source, offset))], self.lanes, 1, mask)
+        return self._to_f32(
+            load_vector(self.data, [index(add(source, offset))], self.lanes, 1, mask)
         )
 
-    def _wide(self, vector: ir.Value) -> ir.Value:
-        """A vector in f32."""
+    def _to_f32(self, vector: ir.Value) -> ir.Value:
+        """Extend a vector to f32."""
         wide = vector_type(self.lanes, self.values.type.element_type)
         return vector if vector.type == wide else op("arith.extf", wide, vector)
 
     def _masks(
-        self, corner: tuple[Extent, Extent], image: Padding, count: int
+        self, corner: tuple[IndexLike, IndexLike], image: Padding, count: int
     ) -> list[list[ir.Value | None]]:
-        """Masks of a tile's pixels, of which ``count`` are read or written each way."""
-        last = [(tiles - 1) * WRITTEN for tiles in self.plan.tiles]
+        """Padding masks of a tile of ``count`` x ``count`` pixels."""
+        last = [(tiles - 1) * OUTPUT_TILE for tiles in self.plan.tiles]
         return window_masks(image, corner, last, count, self.lanes)
 
-    # products
+    # GEMMs
 
-    def _emit_panels(self, begin: ir.Value, end: Extent) -> None:
-        """Some panels of output channels."""
+    def _emit_panels(self, begin: ir.Value, end: IndexLike) -> None:
+        """Emit the GEMMs and output transforms of a group of panels."""
 
         def point(number: ir.Value) -> tuple[()]:
             def panel(p: ir.Value) -> tuple[()]:
-                # What comes next is the next panel, or the first at the next point.
-                beside, first = add(p, 1), add(begin, self.panels)
-                are_more = less(beside, end)
-                following = op("arith.select", p.type, are_more, beside, first)
+                # Prefetch the next panel, or the first one of the next point.
+                successor, first = add(p, 1), add(begin, self.panels)
+                has_successor = less(successor, end)
+                following = op("arith.select", p.type, has_successor, successor, first)
                 column = multiply(subtract(p, begin), width)
                 return self._multiply(number, p, following, column)
 
@@ -245,31 +246,36 @@ class WinogradLoops:
         self._write_results(begin, end)
 
     def _multiply(
-        self, point: ir.Value, panel: ir.Value, following: ir.Value, column: Extent
+        self, point: ir.Value, panel: ir.Value, following: ir.Value, column: IndexLike
     ) -> tuple[()]:
-        """The products of all tiles at one point, which go to a column of the scratch.
+        """Emit the GEMM of one point and one panel: all tiles by the panel's channels.
 
         Args:
-            following: the panel that comes next; beyond the last one, at the next point.
+            following: the panel to prefetch; numbers past the last one mean the next point.
+            column: first column of the results in scratch.
         """
         size = self.channels * self.plan.width
         block = multiply(point, self.panels)
-        weights, ahead_of = (multiply(add(block, p), size) for p in (panel, following))
+        weights, next_weights = (
+            multiply(add(block, p), size) for p in (panel, following)
+        )
         values = multiply(point, self.value_step)
         target = add(multiply(point, self.product_step), column)
         height = self.tile.rows
 
-        ahead = Ahead(self.transformed, size, self.vectors, -(-self.tiles // height))
+        prefetch = Prefetch(
+            self.transformed, size, self.vectors, -(-self.tiles // height)
+        )
 
-        def tile(first: Extent, count: int) -> tuple[()]:
+        def tile(first: IndexLike, count: int) -> tuple[()]:
             row = add(values, multiply(first, self.channels))
-            begin = ahead.begin(ahead_of, div(first, height))
-            sums = iter(self._sums(row, count, weights, begin))
+            prologue = prefetch.begin(next_weights, div(first, height))
+            sums = iter(self._sums(row, count, weights, prologue))
             for i in range(count):
                 at = add(target, multiply(add(first, i), self.product_row))
                 for q in range(self.vectors):
-                    where = [index(add(at, q * self.lanes))]
-                    store(next(sums), self.products, where, self.lanes, None)
+                    indices = [index(add(at, q * self.lanes))]
+                    store_vector(next(sums), self.products, indices, self.lanes, None)
             return ()
 
         full = self.tiles - self.tiles % height
@@ -280,112 +286,115 @@ class WinogradLoops:
 
     def _sums(
         self,
-        row: Extent,
+        row: IndexLike,
         count: int,
-        weights: Extent,
-        turn_begins: Callable[[Extent], None],
+        weights: IndexLike,
+        prologue: Callable[[IndexLike], None],
     ) -> list[ir.Value]:
-        """The sums of ``count`` tiles over the input channels, for the panel."""
+        """Emit the micro-kernel: ``count`` tiles by a panel, over the input channels."""
         element = self.values.type.element_type
         zero = broadcast(constant(0, element), self.lanes)
 
-        def step(c: Extent, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(c: IndexLike, sums: Sequence[ir.Value]) -> list[ir.Value]:
             at = add(weights, multiply(c, self.plan.width))
-            found = self._weights(self.transformed, at)
-            following: list[ir.Value] = []
+            rhs = self._weights(self.transformed, at)
+            updated: list[ir.Value] = []
             for i in range(count):
-                where = index(add(add(row, i * self.channels), c))
-                number = op("memref.load", element, self.values, where)
-                factor = broadcast(number, self.lanes)
-                for column in found:
-                    total = sums[len(following)]
-                    made = op("vector.fma", total.type, factor, column, total)
-                    following.append(made)
-            return following
+                position = index(add(add(row, i * self.channels), c))
+                value = op("memref.load", element, self.values, position)
+                lhs = broadcast(value, self.lanes)
+                for vector in rhs:
+                    total = sums[len(updated)]
+                    fma = op("vector.fma", total.type, lhs, vector, total)
+                    updated.append(fma)
+            return updated
 
         sums = [zero] * (count * self.vectors)
-        return blocked_unrolled_loop(self.channels, step, sums, turn_begins, _SUM_BLOCK)
+        return blocked_unrolled_loop(self.channels, step, sums, prologue, _SUM_BLOCK)
 
-    def _weights(self, kernel: ir.Value, offset: Extent) -> list[ir.Value]:
-        """The weights of a panel's output channels, in vectors of f32."""
-        places = [index(add(offset, q * self.lanes)) for q in range(self.vectors)]
-        found = [load(kernel, [place], self.lanes, 1, None) for place in places]
-        return list(map(self._wide, found))
+    def _weights(self, kernel: ir.Value, offset: IndexLike) -> list[ir.Value]:
+        """Load the weights of a panel's output channels, as vectors of f32."""
+        offsets = [index(add(offset, q * self.lanes)) for q in range(self.vectors)]
+        vectors = [load_vector(kernel, [at], self.lanes, 1, None) for at in offsets]
+        return list(map(self._to_f32, vectors))
 
-    # tiles beyond the limits
+    # tiles out of range
 
-    def _convolve_directly(self, number: Extent, begin: ir.Value, end: Extent) -> None:
-        """A tile's results, from inputs in the place of the values at the points.
+    def _convolve_directly(
+        self, number: IndexLike, begin: ir.Value, end: IndexLike
+    ) -> None:
+        """Direct convolution of a tile, whose inputs are in scratch untransformed.
 
-        Result [a, b] takes the place of the product at the point a * WRITTEN + b.
+        Result [a, b] is stored as the product of point a * WRITTEN + b.
         """
         source = multiply(number, self.channels)
 
         def panel(p: ir.Value) -> tuple[()]:
             column = multiply(subtract(p, begin), self.plan.width)
             target = add(multiply(number, self.product_row), column)
-            for_loop(0, WRITTEN, 1, lambda a: row(a, p, target))
+            for_loop(0, OUTPUT_TILE, 1, lambda a: row(a, p, target))
             return ()
 
-        def row(a: ir.Value, p: ir.Value, target: Extent) -> tuple[()]:
+        def row(a: ir.Value, p: ir.Value, target: IndexLike) -> tuple[()]:
             sums = iter(self._row_of_sums(a, p, source))
-            for b in range(WRITTEN):
-                point = add(multiply(a, WRITTEN), b)
+            for b in range(OUTPUT_TILE):
+                point = add(multiply(a, OUTPUT_TILE), b)
                 at = add(multiply(point, self.product_step), target)
                 for q in range(self.vectors):
-                    where = [index(add(at, q * self.lanes))]
-                    store(next(sums), self.products, where, self.lanes, None)
+                    indices = [index(add(at, q * self.lanes))]
+                    store_vector(next(sums), self.products, indices, self.lanes, None)
             return ()
 
         for_loop(begin, end, 1, panel)
 
-    def _is_direct(self, number: Extent) -> ir.Value:
+    def _is_direct(self, number: IndexLike) -> ir.Value:
         i1, i8 = map(ir.IntegerType.get_signless, (1, 8))
         byte = op("memref.load", i8, self.is_direct, index(number))
         return op("arith.trunci", i1, byte)
 
     def _row_of_sums(
-        self, a: ir.Value, panel: ir.Value, source: Extent
+        self, a: ir.Value, panel: ir.Value, source: IndexLike
     ) -> list[ir.Value]:
-        """Row a of a tile's results for the output channels of a panel.
+        """Accumulate row ``a`` of a tile's results for one panel.
 
         Args:
-            source: of the tile's inputs at its first pixel.
+            source: offset of the tile's first pixel in scratch.
         """
         element = self.values.type.element_type
 
         def weights_at(r: ir.Value, s: int, c: ir.Value) -> list[ir.Value]:
-            block = add(multiply(add(multiply(r, KERNEL), s), self.panels), panel)
+            block = add(multiply(add(multiply(r, KERNEL_SIZE), s), self.panels), panel)
             at = multiply(add(multiply(block, self.channels), c), self.plan.width)
             return self._weights(self.kernel, at)
 
         def pixel_at(r: ir.Value, j: int, c: ir.Value) -> ir.Value:
-            point = add(multiply(add(a, r), READ), j)
+            point = add(multiply(add(a, r), INPUT_TILE), j)
             at = add(add(multiply(point, self.value_step), source), c)
-            number = op("memref.load", element, self.values, index(at))
-            return broadcast(number, self.lanes)
+            value = op("memref.load", element, self.values, index(at))
+            return broadcast(value, self.lanes)
 
         def step(r: ir.Value, c: ir.Value, *sums: ir.Value) -> list[ir.Value]:
-            pixels = [pixel_at(r, j, c) for j in range(READ)]
-            made = list(sums)
-            for s in range(KERNEL):
+            pixels = [pixel_at(r, j, c) for j in range(INPUT_TILE)]
+            updated = list(sums)
+            for s in range(KERNEL_SIZE):
                 weights = weights_at(r, s, c)
-                for n in range(len(made)):
+                for n in range(len(updated)):
                     b, q = divmod(n, self.vectors)
-                    made[n] = multiply_add(pixels[b + s], weights[q], made[n])
-            return made
+                    updated[n] = multiply_add(pixels[b + s], weights[q], updated[n])
+            return updated
 
         def row(r: ir.Value, *sums: ir.Value) -> list[ir.Value]:
             return for_loop(0, self.channels, 1, lambda c, *now: step(r, c, *now), sums)
 
         zero = broadcast(constant(0, element), self.lanes)
-        lengths = block_lengths(KERNEL, KERNEL * self.channels, LONG_BLOCK)
-        sums = [zero] * (WRITTEN * self.vectors)
-        return blocked_loop(0, KERNEL, 1, row, sums, lengths)
+        lengths = block_lengths(KERNEL_SIZE, KERNEL_SIZE * self.channels, LONG_BLOCK)
+        sums = [zero] * (OUTPUT_TILE * self.vectors)
+        return blocked_loop(0, KERNEL_SIZE, 1, row, sums, lengths)
 
-    # results
+    # output transform
 
-    def _write_results(self, begin: ir.Value, end: Extent) -> None:
+    def _write_results(self, begin: ir.Value, end: IndexLike) -> None:
+        """Store the results of all tiles for a group of panels."""
         first = multiply(begin, self.plan.width)
         channels = subtract(minimum(multiply(end, self.plan.width), self.out), first)
 
@@ -399,42 +408,43 @@ class WinogradLoops:
                 return ()
 
             def transformed() -> tuple[()]:
-                self._from_points(corner, source, first, channels)
+                self._transform_outputs(corner, source, first, channels)
                 return ()
 
-            either(self._is_direct(number), [], direct, transformed)
+            scf_if(self._is_direct(number), [], direct, transformed)
 
         self._for_tiles(tile)
 
     def _store(
         self,
         value: ir.Value,
-        pixel: tuple[Extent, Extent],
-        channel: Extent,
+        pixel: tuple[IndexLike, IndexLike],
+        channel: IndexLike,
         mask: ir.Value | None,
     ) -> None:
-        """Run the epilogue on a vector of channels of a pixel of the result."""
-        places = (self.image, *pixel, channel)
-        self.epilogue.store(value, dict(zip(self.plan.axes, places, strict=True)), mask)
+        """Apply the epilogue to a vector of channels of one pixel, and store it."""
+        point = (self.image, *pixel, channel)
+        self.epilogue.store(value, dict(zip(self.plan.axes, point, strict=True)), mask)
 
-    def _from_points(
+    def _transform_outputs(
         self,
-        corner: tuple[Extent, Extent],
-        source: Extent,
-        first: Extent,
-        channels: Extent,
+        corner: tuple[IndexLike, IndexLike],
+        source: IndexLike,
+        first: IndexLike,
+        channels: IndexLike,
     ) -> None:
-        """The results of one tile from its products at the points.
+        """Apply the output transform to one tile, and store its results.
 
         Args:
             corner: row and column of its first result.
-            source: of its products; first: its first output channel; channels: how many.
+            source: offset of its products in scratch.
+            first: first output channel; channels: number of output channels.
         """
         row, column = corner
-        masks = self._masks(corner, self.written, WRITTEN)
+        masks = self._masks(corner, self.written, OUTPUT_TILE)
 
         def vector(lane: ir.Value) -> tuple[()]:
-            for a, results in enumerate(self._tile_from_points(add(source, lane))):
+            for a, results in enumerate(self._transformed_tile(add(source, lane))):
                 for b, value in enumerate(results):
                     pixel = add(row, a), add(column, b)
                     self._store(value, pixel, add(first, lane), masks[a][b])
@@ -444,45 +454,46 @@ class WinogradLoops:
 
     def _store_direct(
         self,
-        corner: tuple[Extent, Extent],
-        source: Extent,
-        first: Extent,
-        channels: Extent,
+        corner: tuple[IndexLike, IndexLike],
+        source: IndexLike,
+        first: IndexLike,
+        channels: IndexLike,
     ) -> None:
-        """The results of one tile that :meth:`_convolve_directly` computed."""
+        """Store the results of one tile from :meth:`_convolve_directly`."""
 
         def pixel(a: ir.Value, b: ir.Value) -> tuple[()]:
-            places = add(corner[0], a), add(corner[1], b)
-            inside = map(self.written.is_inside, (1, 2), places)
-            mask = mask_of(list(inside), self.lanes)
-            point = add(multiply(a, WRITTEN), b)
+            position = add(corner[0], a), add(corner[1], b)
+            inside = map(self.written.is_inside, (1, 2), position)
+            mask = lane_mask(list(inside), self.lanes)
+            point = add(multiply(a, OUTPUT_TILE), b)
             begin = add(source, multiply(point, self.product_step))
 
             def vector(lane: ir.Value) -> tuple[()]:
-                where = [index(add(begin, lane))]
-                value = load(self.products, where, self.lanes, 1, None)
-                self._store(value, places, add(first, lane), mask)
+                indices = [index(add(begin, lane))]
+                value = load_vector(self.products, indices, self.lanes, 1, None)
+                self._store(value, position, add(first, lane), mask)
                 return ()
 
             for_loop(0, channels, self.lanes, vector)
             return ()
 
         def row(a: ir.Value) -> tuple[()]:
-            for_loop(0, WRITTEN, 1, lambda b: pixel(a, b))
+            for_loop(0, OUTPUT_TILE, 1, lambda b: pixel(a, b))
             return ()
 
-        for_loop(0, WRITTEN, 1, row)
+        for_loop(0, OUTPUT_TILE, 1, row)
 
-    def _tile_from_points(self, source: Extent) -> list[list[ir.Value]]:
-        """A vector of output channels of one tile: rows of results."""
+    def _transformed_tile(self, source: IndexLike) -> list[list[ir.Value]]:
+        """The output transform of a vector of channels; [WRITTEN][WRITTEN]."""
 
         def product(i: int, j: int) -> ir.Value:
-            where = add(source, (i * READ + j) * self.product_step)
-            return load(self.products, [index(where)], self.lanes, 1, None)
+            position = add(source, (i * INPUT_TILE + j) * self.product_step)
+            return load_vector(self.products, [index(position)], self.lanes, 1, None)
 
         down = [
-            transform_output([product(i, j) for i in range(READ)]) for j in range(READ)
+            transform_output([product(i, j) for i in range(INPUT_TILE)])
+            for j in range(INPUT_TILE)
         ]
         return [
-            transform_output([column[a] for column in down]) for a in range(WRITTEN)
+            transform_output([column[a] for column in down]) for a in range(OUTPUT_TILE)
         ]

@@ -1,1 +1,1 @@
-"""Schedule rules for NVIDIA GPUs: kernels as grids of blocks of threads."""
+"""Schedule rules for NVIDIA GPUs: kernels as grids of thread blocks."""

@@ -1,8 +1,8 @@
-"""Attention of few queries, as in a step of decoding: keys and values are read once.
+"""Split-KV attention for few queries (decode steps), bound by reading keys and values once.
 
-A block has the queries of a head and some of its keys. Threads that share a key have 16
-bytes of it each, and as much of its value; what blocks have found is put together by a
-second launch, where one block is not enough for a head.
+A block has all queries of a head and a range of its keys. The threads of a group share a key:
+each has a vector of 16 bytes of it, and of its value. If several blocks share a head, a second
+launch combines their partial results.
 
 Source: Dao, Haziza, Massa and Sizov, Flash-Decoding for long-context inference, 2023.
 """
@@ -15,11 +15,8 @@ from functools import partial
 
 from mlir import ir
 
-from relax_mlir.schedules.combination import Combination
-from relax_mlir.schedules.contraction_axes import merged
-from relax_mlir.schedules.contraction_plan import Factor, Plan
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     alloc,
     broadcast,
@@ -39,379 +36,448 @@ from relax_mlir.schedules.emit import (
     unflatten,
     vector_type,
 )
-from relax_mlir.schedules.flat import Flat
-from relax_mlir.schedules.gpu.attention_products import Tile
-from relax_mlir.schedules.gpu.attention_results import Results
-from relax_mlir.schedules.gpu.attention_rows import (
-    SUM,
-    RowState,
-    number_or_zero,
-    of_thread,
-    power,
-    weighed,
-)
-from relax_mlir.schedules.gpu.attention_scores import ScoreMaps
+from relax_mlir.schedules.combiner import Combiner
+from relax_mlir.schedules.contraction_axes import merge_axes
+from relax_mlir.schedules.flat_buffers import FlatAccess
+from relax_mlir.schedules.gpu.attention_epilogue import AttentionEpilogue
+from relax_mlir.schedules.gpu.attention_matmuls import RowFragment
+from relax_mlir.schedules.gpu.attention_scores import ScoreModifiers
 from relax_mlir.schedules.gpu.attention_softmax import SoftmaxPlan
-from relax_mlir.schedules.gpu.gemm_tile import Side
+from relax_mlir.schedules.gpu.gemm_tile import GemmDim
 from relax_mlir.schedules.gpu.grid import for_each_point
 from relax_mlir.schedules.gpu.launch import (
     ACCESS_BYTES,
-    WARP,
+    WARP_SIZE,
     alloc_shared,
     barrier,
     if_less,
     launch,
     shuffle_xor,
 )
-from relax_mlir.schedules.nest import point_count
+from relax_mlir.schedules.gpu.online_softmax import (
+    SUM,
+    SoftmaxState,
+    exponential,
+    finite_or_zero,
+    online_softmax_step,
+    reduce_in_thread,
+)
+from relax_mlir.schedules.kernel_view import point_count
+from relax_mlir.schedules.match_contraction import ContractionOperand, ContractionPlan
 
-__all__ = ["AttentionDecode", "reads_pieces"]
+__all__ = ["AttentionDecode", "allows_vector_loads"]
 
 _WARPS = 4  # of a block
-_AT_ONCE = 4  # keys that a thread reads before it needs the first
-_EXTRA = 4  # numbers behind the values of a part, of which two are used; 16 bytes
-_ENOUGH_BLOCKS = 256  # that keep all processors busy
-_FEWEST_KEYS = 128  # of a block
+_UNROLL = 4  # keys of a thread whose loads are in flight together
+_STATISTICS = 4  # elements after the values of a partial result, of which two are used
+_ENOUGH_BLOCKS = 256  # to occupy all SMs
+_MIN_KEYS = 128  # of a block
 
 
 @dataclass(frozen=True)
-class _Vectors:
-    """An operand whose vectors, of keys, queries or values, threads read in pieces.
+class _VectorOperand:
+    """An operand (queries, keys or values) whose rows are loaded as 16-byte vectors.
 
     Attributes:
-        along: the axes of a vector; number: the axis that tells which.
-        lanes: elements of a piece; count: pieces of a vector.
+        along: the axes of a row; number: the axis that indexes rows.
+        lanes: elements of a vector; count: vectors of a row.
     """
 
-    factor: Factor
-    flat: Flat
-    along: Side
+    operand: ContractionOperand
+    flat: FlatAccess
+    along: GemmDim
     number: int
     lanes: int
     count: int
 
     @staticmethod
     def of(
-        plan: Plan, factor: Factor, axes: Sequence[int], number: int, lanes: int
-    ) -> _Vectors:
-        side = Side(merged(axes, plan.anchor.extents, [factor.access]))
+        plan: ContractionPlan,
+        operand: ContractionOperand,
+        axes: Sequence[int],
+        number: int,
+        lanes: int,
+    ) -> _VectorOperand:
+        side = GemmDim(merge_axes(axes, plan.anchor.extents, [operand.access]))
         size = side.extent
-        assert isinstance(size, int)  # the rule has asked
-        return _Vectors(
-            factor, Flat.of(factor.access), side, number, lanes, size // lanes
+        assert isinstance(size, int)  # the rule has checked
+        return _VectorOperand(
+            operand, FlatAccess.of(operand.access), side, number, lanes, size // lanes
         )
 
-    def read(
-        self, outer: Mapping[int, Extent], number: Extent, piece: Extent
+    def load(
+        self, outer: Mapping[int, IndexLike], number: IndexLike, vector: IndexLike
     ) -> ir.Value:
-        """A piece, in f32; the last where there are not so many."""
-        place = multiply(minimum(piece, self.count - 1), self.lanes)
-        at = {**outer, self.number: number, **self.along.points(place)}
-        type_ = vector_type(self.lanes, self.factor.element)
+        """Emits the load of a vector, extended to f32; the last one if out of bounds."""
+        place = multiply(minimum(vector, self.count - 1), self.lanes)
+        at = {**outer, self.number: number, **self.along.delinearize(place)}
+        type_ = vector_type(self.lanes, self.operand.element)
         found = op("vector.load", type_, self.flat.view, index(self.flat.offset(at)))
-        if self.factor.extend is None:
+        if self.operand.extend is None:
             return found
         wide = vector_type(self.lanes, ir.F32Type.get())
-        return op(self.factor.extend, wide, found)
+        return op(self.operand.extend, wide, found)
 
 
-def reads_pieces(plan: SoftmaxPlan) -> bool:
-    """Whether queries, keys and values lie in whole pieces of 16 bytes."""
+def allows_vector_loads(plan: SoftmaxPlan) -> bool:
+    """Whether rows of queries, keys and values are whole 16-byte vectors."""
     scores, values = plan.attention.scores, plan.attention.values
-    lanes = _lanes(plan)
-    for product_, factor, axes in (
-        (scores, scores.rows_of, scores.k),
-        (scores, scores.columns_of, scores.k),
-        (values, values.columns_of, values.n),
+    lanes = _vector_lanes(plan)
+    for matmul, operand, axes in (
+        (scores, scores.lhs, scores.k),
+        (scores, scores.rhs, scores.k),
+        (values, values.rhs, values.n),
     ):
-        side = Side(merged(axes, product_.anchor.extents, [factor.access]))
+        side = GemmDim(merge_axes(axes, matmul.anchor.extents, [operand.access]))
         last = side.axes[-1]
         is_whole = isinstance(last.extent, int) and last.extent % lanes == 0
-        if factor.access.stride_of(last.number) != 1 or not is_whole:
+        if operand.access.stride_of(last.number) != 1 or not is_whole:
             return False
     return True
 
 
-def _lanes(plan: SoftmaxPlan) -> int:
-    """Elements of a piece: 16 bytes of the wider ones of keys and values."""
+def _vector_lanes(plan: SoftmaxPlan) -> int:
+    """Elements of a vector: 16 bytes of the wider type of keys and values."""
     scores, values = plan.attention.scores, plan.attention.values
-    bits = max(f.element.width for f in (scores.columns_of, values.columns_of))
+    bits = max(f.element.width for f in (scores.rhs, values.rhs))
     return 8 * ACCESS_BYTES // bits
 
 
-def _splits(plan: SoftmaxPlan) -> int:
-    """How many blocks share the keys of a head."""
+def _split_count(plan: SoftmaxPlan) -> int:
+    """Number of blocks that share the keys of a head."""
     *heads, _ = plan.attention.extents
-    wanted = -(-_ENOUGH_BLOCKS // point_count(heads))
+    splits = -(-_ENOUGH_BLOCKS // point_count(heads))
     keys = plan.attention.keys
     if not isinstance(keys, int):
-        return wanted
-    return max(1, min(wanted, keys // _FEWEST_KEYS))
+        return splits
+    return max(1, min(splits, keys // _MIN_KEYS))
 
 
 class AttentionDecode:
-    """Writes an attention of a few queries a head.
+    """Emitter of split-KV attention.
 
     Args:
-        plan: what it computes.
+        plan: the attention.
     """
 
     def __init__(self, plan: SoftmaxPlan) -> None:
         self._plan = plan
         *self._heads, self._rows = plan.attention.extents
-        self._keys, self._splits = plan.attention.keys, _splits(plan)
+        self._keys, self._split_count = plan.attention.keys, _split_count(plan)
         scores, values = plan.attention.scores, plan.attention.values
-        lanes, axes = _lanes(plan), (scores.m[-1], scores.n[0], values.k[0])
-        self._queries = _Vectors.of(scores, scores.rows_of, scores.k, axes[0], lanes)
-        self._of_keys = _Vectors.of(scores, scores.columns_of, scores.k, axes[1], lanes)
-        self._values = _Vectors.of(values, values.columns_of, values.n, axes[2], lanes)
-        self._width = self._values.count * lanes
-        pieces = max(self._of_keys.count, self._values.count)
-        self._sharing = min(WARP, 1 << (pieces - 1).bit_length())  # threads of a key
-        self._parts = _WARPS * WARP // self._sharing  # that a block begins with
+        lanes, axes = _vector_lanes(plan), (scores.m[-1], scores.n[0], values.k[0])
+        self._query_vectors = _VectorOperand.of(
+            scores, scores.lhs, scores.k, axes[0], lanes
+        )
+        self._key_vectors = _VectorOperand.of(
+            scores, scores.rhs, scores.k, axes[1], lanes
+        )
+        self._value_vectors = _VectorOperand.of(
+            values, values.rhs, values.n, axes[2], lanes
+        )
+        self._width = self._value_vectors.count * lanes
+        vectors = max(self._key_vectors.count, self._value_vectors.count)
+        # Threads of a group, which share a key.
+        self._group_size = min(WARP_SIZE, 1 << (vectors - 1).bit_length())
+        self._groups = _WARPS * WARP_SIZE // self._group_size
 
     def write(self) -> None:
-        """A launch for parts of heads, and one that puts them together."""
-        f32, threads = ir.F32Type.get(), _WARPS * WARP
-        shape = [product(self._heads), self._splits, self._rows, self._width + _EXTRA]
-        scratch = alloc(shape, f32) if self._splits > 1 else None
+        """Emits the launch for the KV splits, and the one that combines them."""
+        f32, threads = ir.F32Type.get(), _WARPS * WARP_SIZE
+        shape = [
+            product(self._heads),
+            self._split_count,
+            self._rows,
+            self._width + _STATISTICS,
+        ]
+        workspace = alloc(shape, f32) if self._split_count > 1 else None
 
         def block(number: ir.Value, thread: ir.Value) -> None:
-            *heads, split = unflatten(number, [*self._heads, self._splits])
-            parts = self._write_parts(heads, split, thread)
-            if scratch is None:
-                write = partial(self._write_result, self._results(heads), parts)
+            *heads, split = unflatten(number, [*self._heads, self._split_count])
+            partials = self._write_group_partials(heads, split, thread)
+            if workspace is None:
+                write = partial(self._write_result, self._results(heads), partials)
             else:
-                where = [div(number, self._splits)]
-                whole = _Parts(scratch, where, self._splits, self._width)
-                write = partial(self._write_part, parts, whole, split)
+                where = [div(number, self._split_count)]
+                whole = _PartialResults(
+                    workspace, where, self._split_count, self._width
+                )
+                write = partial(self._write_split, partials, whole, split)
 
-            def one(place: ir.Value) -> tuple[()]:
+            def store_element(place: ir.Value) -> tuple[()]:
                 write(*unflatten(place, [self._rows, self._width]))
                 return ()
 
-            for_loop(thread, self._rows * self._width, threads, one)
+            for_loop(thread, self._rows * self._width, threads, store_element)
 
-        launch(product([*self._heads, self._splits]), threads, block)
-        if scratch is None:
+        launch(product([*self._heads, self._split_count]), threads, block)
+        if workspace is None:
             return
 
-        def point(where: list[Extent]) -> None:
+        def point(where: list[IndexLike]) -> None:
             *heads, row, column = where
-            head: Extent = 0
+            head: IndexLike = 0
             for place, extent in zip(heads, self._heads, strict=True):
                 head = add(multiply(head, extent), place)
-            parts = _Parts(scratch, [head], self._splits, self._width)
-            self._write_result(self._results(heads), parts, row, column)
+            partials = _PartialResults(
+                workspace, [head], self._split_count, self._width
+            )
+            self._write_result(self._results(heads), partials, row, column)
 
         for_each_point([*self._heads, self._rows, self._width], point)
 
     def _write_result(
-        self, results: Results, parts: _Parts, row: Extent, column: Extent
+        self,
+        results: AttentionEpilogue,
+        partials: _PartialResults,
+        row: IndexLike,
+        column: IndexLike,
     ) -> None:
-        """A column of a row, if all its parts are there."""
-        found = parts.together(row, column, self._plan.greatest)
-        results.write(row, found.top, found.total, [(column, found.value)])
+        """Combines a column of a row from all partial results, and stores the result."""
+        found = partials.combine(row, column, self._plan.max_combiner)
+        results.write(row, found.row_max, found.row_sum, [(column, found.value)])
 
-    def _write_part(
-        self, parts: _Parts, whole: _Parts, split: Extent, row: Extent, column: Extent
+    def _write_split(
+        self,
+        partials: _PartialResults,
+        whole: _PartialResults,
+        split: IndexLike,
+        row: IndexLike,
+        column: IndexLike,
     ) -> None:
-        """A column of a row, as a part of the head's."""
-        found = parts.together(row, column, self._plan.greatest)
-        whole.put(found.value, split, row, column)
-        numbers = partial(whole.put_numbers, split, row, found.top, found.total)
-        if_less(column, 1, numbers)
+        """Combines a column of a row within a block, and stores it to the workspace."""
+        found = partials.combine(row, column, self._plan.max_combiner)
+        whole.store(found.value, split, row, column)
+        store_row_statistics = partial(
+            whole.store_statistics, split, row, found.row_max, found.row_sum
+        )
+        if_less(column, 1, store_row_statistics)
 
-    def _outer(self, heads: Sequence[Extent]) -> list[dict[int, Extent]]:
-        """A head in the axes of each product."""
+    def _outer(self, heads: Sequence[IndexLike]) -> list[dict[int, IndexLike]]:
+        """The head's indices, by the axes of each matmul."""
         attention = self._plan.attention
         return [
             {axis: p for axis, p in zip(axes, heads, strict=False) if axis is not None}
             for axes in (attention.score_axes, attention.value_axes)
         ]
 
-    def _results(self, heads: Sequence[Extent]) -> Results:
-        return Results(self._plan, heads, self._outer(heads)[1], 1)
+    def _results(self, heads: Sequence[IndexLike]) -> AttentionEpilogue:
+        return AttentionEpilogue(self._plan, heads, self._outer(heads)[1], 1)
 
-    def _write_parts(
-        self, heads: Sequence[Extent], split: Extent, thread: ir.Value
-    ) -> _Parts:
-        """What the threads of each key find, where all of the block see it."""
-        share, own = rem(thread, self._sharing), div(thread, self._sharing)
-        shape = [self._parts, self._rows, self._width + _EXTRA]
+    def _write_group_partials(
+        self, heads: Sequence[IndexLike], split: IndexLike, thread: ir.Value
+    ) -> _PartialResults:
+        """Emits the loop over the keys; stores partial results of groups to shared memory."""
+        lane, group = rem(thread, self._group_size), div(thread, self._group_size)
+        shape = [self._groups, self._rows, self._width + _STATISTICS]
         memory = alloc_shared(shape, ir.F32Type.get())
-        parts = _Parts(memory, (), self._parts, self._width)
-        found = self._meet_keys(heads, split, own, share)
-        lanes, pieces = self._values.lanes, self._values.count
+        partials = _PartialResults(memory, (), self._groups, self._width)
+        found = self._key_loop(heads, split, group, lane)
+        lanes, vectors = self._value_vectors.lanes, self._value_vectors.count
         for row in range(self._rows):
-            for number, value in enumerate(found.sums[row]):
-                piece = add(share, number * self._sharing)
-                place = multiply(piece, lanes)
-                if_less(piece, pieces, partial(parts.put, value, own, row, place))
-            numbers = (found.tops[row], found.totals[row])
-            if_less(share, 1, partial(parts.put_numbers, own, row, *numbers))
+            for number, value in enumerate(found.accumulators[row]):
+                vector = add(lane, number * self._group_size)
+                place = multiply(vector, lanes)
+                if_less(
+                    vector, vectors, partial(partials.store, value, group, row, place)
+                )
+            statistics = (found.row_max[row], found.row_sum[row])
+            if_less(
+                lane,
+                1,
+                partial(partials.store_statistics, group, row, *statistics),
+            )
         barrier()
-        return parts
+        return partials
 
-    def _meet_keys(
-        self, heads: Sequence[Extent], split: Extent, own: Extent, share: Extent
-    ) -> RowState:
-        """The keys of a block that a thread has a share of, some at once."""
+    def _key_loop(
+        self,
+        heads: Sequence[IndexLike],
+        split: IndexLike,
+        group: IndexLike,
+        lane: IndexLike,
+    ) -> SoftmaxState:
+        """Emits the loop over the keys of a group of threads."""
         of_scores, of_values = self._outer(heads)
-        rows, per_turn = range(self._rows), self._parts * _AT_ONCE
-        maps = ScoreMaps(self._plan, heads, of_scores, list(rows))
-        pieces = [add(share, n) for n in range(0, self._of_keys.count, self._sharing)]
-        queries = [
-            [self._query(of_scores, row, piece) for piece in pieces] for row in rows
+        rows, keys_per_step = range(self._rows), self._groups * _UNROLL
+        modifiers = ScoreModifiers(self._plan, heads, of_scores, list(rows))
+        vectors = [
+            add(lane, n) for n in range(0, self._key_vectors.count, self._group_size)
         ]
-        size = ceil_div(self._keys, self._splits)
+        queries = [
+            [self._load_query(of_scores, row, vector) for vector in vectors]
+            for row in rows
+        ]
+        size = ceil_div(self._keys, self._split_count)
         begin = multiply(split, size)
         end = minimum(add(begin, size), self._keys)
 
-        def meet(first: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            keys = [add(add(first, own), n * self._parts) for n in range(_AT_ONCE)]
-            within = [minimum(key, subtract(self._keys, 1)) for key in keys]
-            read = [
-                [self._of_keys.read(of_scores, key, piece) for piece in pieces]
-                for key in within
+        def step(first: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            keys = [add(add(first, group), n * self._groups) for n in range(_UNROLL)]
+            clamped = [minimum(key, subtract(self._keys, 1)) for key in keys]
+            loaded_keys = [
+                [self._key_vectors.load(of_scores, key, vector) for vector in vectors]
+                for key in clamped
             ]
-            values = [self._read_values(of_values, key, share) for key in within]
-            scores = [[self._score(query, key) for key in read] for query in queries]
-            mapped = maps.run(scores, within, 1, are_seen=False)
-            are_there = [less(key, end) for key in keys]
-            state = start.of(before)
-            return self._added(state, mapped, are_there, values).values
+            values = [self._load_values(of_values, key, lane) for key in clamped]
+            scores = [
+                [self._score(query, key) for key in loaded_keys] for query in queries
+            ]
+            modified = modifiers.run(scores, clamped, 1, all_visible=False)
+            in_bounds = [less(key, end) for key in keys]
+            state = start.from_values(before)
+            return self._accumulate(state, modified, in_bounds, values).values
 
-        start = self._start()
-        return start.of(for_loop(begin, end, per_turn, meet, start.values))
+        start = self._initial_state()
+        return start.from_values(
+            for_loop(begin, end, keys_per_step, step, start.values)
+        )
 
-    def _read_values(
-        self, outer: Mapping[int, Extent], key: Extent, share: Extent
+    def _load_values(
+        self, outer: Mapping[int, IndexLike], key: IndexLike, lane: IndexLike
     ) -> list[ir.Value]:
-        pieces = range(0, self._values.count, self._sharing)
-        return [self._values.read(outer, key, add(share, n)) for n in pieces]
+        vectors = range(0, self._value_vectors.count, self._group_size)
+        return [self._value_vectors.load(outer, key, add(lane, n)) for n in vectors]
 
-    def _query(self, outer: Mapping[int, Extent], row: int, piece: Extent) -> ir.Value:
-        """A piece of a query; zeros for a thread that has none."""
-        found = self._queries.read(outer, row, piece)
-        zero = broadcast(constant(0.0, ir.F32Type.get()), self._queries.lanes)
-        is_there = less(piece, self._queries.count)
-        return op("arith.select", found.type, is_there, found, zero)
+    def _load_query(
+        self, outer: Mapping[int, IndexLike], row: int, vector: IndexLike
+    ) -> ir.Value:
+        """A vector of a query; zeros for threads past its end."""
+        found = self._query_vectors.load(outer, row, vector)
+        zero = broadcast(constant(0.0, ir.F32Type.get()), self._query_vectors.lanes)
+        is_in_bounds = less(vector, self._query_vectors.count)
+        return op("arith.select", found.type, is_in_bounds, found, zero)
 
     def _score(self, query: Sequence[ir.Value], key: Sequence[ir.Value]) -> ir.Value:
-        """The product of a query and a key, in all threads that share it."""
-        lanes, start = self._queries.lanes, self._plan.attention.scores.anchor.start
+        """Emits the dot product of a query and a key, reduced across the group."""
+        lanes, start = (
+            self._query_vectors.lanes,
+            self._plan.attention.scores.anchor.start,
+        )
         total = broadcast(constant(0.0, ir.F32Type.get()), lanes)
         for a, b in zip(query, key, strict=True):
             total = multiply_add(a, b, total)
         score, distance = SUM.lanes_of(total), 1
-        while distance < self._sharing:
-            score = SUM.of_two(score, shuffle_xor(score, distance))
+        while distance < self._group_size:
+            score = SUM.combine(score, shuffle_xor(score, distance))
             distance *= 2
-        return SUM.of_two(op("arith.constant", score.type, value=start), score)
+        return SUM.combine(op("arith.constant", score.type, value=start), score)
 
-    def _start(self) -> RowState:
-        """What a thread knows before it meets any key."""
-        f32, values = ir.F32Type.get(), self._values
-        top = op("arith.constant", f32, value=self._plan.top.start)
+    def _initial_state(self) -> SoftmaxState:
+        """The initial softmax state."""
+        f32, values = ir.F32Type.get(), self._value_vectors
+        row_max = op("arith.constant", f32, value=self._plan.row_max.start)
         zero = constant(0.0, f32)
-        pieces = -(-values.count // self._sharing)
-        row = [broadcast(zero, values.lanes)] * pieces
-        return RowState([top] * self._rows, [zero] * self._rows, [row] * self._rows)
+        vectors = -(-values.count // self._group_size)
+        row = [broadcast(zero, values.lanes)] * vectors
+        return SoftmaxState(
+            [row_max] * self._rows, [zero] * self._rows, [row] * self._rows
+        )
 
-    def _added(
+    def _accumulate(
         self,
-        state: RowState,
-        scores: Tile,
-        are_there: Sequence[ir.Value],
+        state: SoftmaxState,
+        scores: RowFragment,
+        in_bounds: Sequence[ir.Value],
         values: Sequence[Sequence[ir.Value]],
-    ) -> RowState:
-        """What a thread knows with some more keys."""
+    ) -> SoftmaxState:
+        """Emits the update of the softmax state with some keys."""
         f32 = ir.F32Type.get()
-        least = constant(self._plan.greatest.identity, f32)
-        known = [
+        lowest = constant(self._plan.max_combiner.identity, f32)
+        masked = [
             [
-                op("arith.select", f32, is_there, score, least)
-                for score, is_there in zip(row, are_there, strict=True)
+                op("arith.select", f32, is_in_bounds, score, lowest)
+                for score, is_in_bounds in zip(row, in_bounds, strict=True)
             ]
             for row in scores
         ]
-        way = self._plan.greatest
-        greatest = [of_thread(row, way) for row in known]
-        found = weighed(
-            known, greatest, state, way, scale=self._plan.scale or 1, is_exact=True
+        combiner = self._plan.max_combiner
+        tile_max = [reduce_in_thread(row, combiner) for row in masked]
+        found = online_softmax_step(
+            masked,
+            tile_max,
+            state,
+            combiner,
+            scale=self._plan.scale or 1,
+            is_exact=True,
         )
-        after, sums = found.state(state.sums), []
-        for row, totals in zip(found.weights, after.sums, strict=True):
-            for weight, pieces in zip(row, values, strict=True):
-                factor = broadcast(weight, self._values.lanes)
+        after, accumulators = found.next_state(state.accumulators), []
+        for row, totals in zip(found.weights, after.accumulators, strict=True):
+            for weight, vectors in zip(row, values, strict=True):
+                factor = broadcast(weight, self._value_vectors.lanes)
                 totals = [
-                    multiply_add(factor, piece, total)
-                    for piece, total in zip(pieces, totals, strict=True)
+                    multiply_add(factor, vector, total)
+                    for vector, total in zip(vectors, totals, strict=True)
                 ]
-            sums.append(totals)
-        return replace(after, sums=sums)
+            accumulators.append(totals)
+        return replace(after, accumulators=accumulators)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What is known of a row: its greatest score and sum, and a column of its values."""
+class _CombinedRow:
+    """A combined row: its maximum, its sum of exponentials, and a column of the output."""
 
-    top: ir.Value
-    total: ir.Value
+    row_max: ir.Value
+    row_sum: ir.Value
     value: ir.Value
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What was found for some keys each, in memory.
+class _PartialResults:
+    """Partial results of KV splits in memory.
 
     Attributes:
-        memory: ``[..., part, row, column]``; behind the columns are two numbers of the row.
-        where: the first of its indices.
-        count: how many parts; width: columns.
+        memory: ``[..., split, row, column]``; row maximum and row sum follow the columns.
+        where: its leading indices.
+        count: of splits; width: columns.
     """
 
     memory: ir.Value
-    where: Sequence[Extent]
+    where: Sequence[IndexLike]
     count: int
     width: int
 
-    def _place(self, part: Extent, row: Extent, column: Extent) -> list[ir.Value]:
-        return [index(n) for n in (*self.where, part, row, column)]
+    def _place(
+        self, split: IndexLike, row: IndexLike, column: IndexLike
+    ) -> list[ir.Value]:
+        return [index(n) for n in (*self.where, split, row, column)]
 
-    def put(self, value: ir.Value, part: Extent, row: Extent, column: Extent) -> None:
-        """Write neighbouring columns, or one, of a part."""
+    def store(
+        self, value: ir.Value, split: IndexLike, row: IndexLike, column: IndexLike
+    ) -> None:
+        """Emits the store of a vector of columns, or of one."""
         name = (
             "vector.store" if isinstance(value.type, ir.VectorType) else "memref.store"
         )
-        op(name, None, value, self.memory, *self._place(part, row, column))
+        op(name, None, value, self.memory, *self._place(split, row, column))
 
-    def put_numbers(
-        self, part: Extent, row: Extent, top: ir.Value, total: ir.Value
+    def store_statistics(
+        self, split: IndexLike, row: IndexLike, row_max: ir.Value, row_sum: ir.Value
     ) -> None:
-        """Write the numbers of a row of a part."""
-        self.put(top, part, row, self.width)
-        self.put(total, part, row, self.width + 1)
+        """Emits the stores of the row maximum and the row sum."""
+        self.store(row_max, split, row, self.width)
+        self.store(row_sum, split, row, self.width + 1)
 
-    def together(self, row: Extent, column: Extent, way: Combination) -> _Found:
-        """A column of all parts."""
+    def combine(
+        self, row: IndexLike, column: IndexLike, combiner: Combiner
+    ) -> _CombinedRow:
+        """Combines a column over all splits, rescaled to the common maximum."""
         f32 = ir.F32Type.get()
 
-        def load(part: Extent, place: Extent) -> ir.Value:
-            return op("memref.load", f32, self.memory, *self._place(part, row, place))
+        def load(split: IndexLike, place: IndexLike) -> ir.Value:
+            return op("memref.load", f32, self.memory, *self._place(split, row, place))
 
-        def greater(part: ir.Value, before: ir.Value) -> list[ir.Value]:
-            return [way.of_two(before, load(part, self.width))]
+        def take_max(split: ir.Value, before: ir.Value) -> list[ir.Value]:
+            return [combiner.combine(before, load(split, self.width))]
 
-        def add_up(part: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            scale = power(load(part, self.width), base, is_exact=True)
+        def accumulate(split: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            scale = exponential(load(split, self.width), base, is_exact=True)
             return [
-                op("math.fma", f32, load(part, place), scale, total)
+                op("math.fma", f32, load(split, place), scale, total)
                 for place, total in zip((self.width + 1, column), before, strict=True)
             ]
 
-        (top,) = for_loop(1, self.count, 1, greater, [load(0, self.width)])
-        base, zero = number_or_zero(top), constant(0.0, f32)
-        total, value = for_loop(0, self.count, 1, add_up, [zero, zero])
-        return _Found(top, total, value)
+        (row_max,) = for_loop(1, self.count, 1, take_max, [load(0, self.width)])
+        base, zero = finite_or_zero(row_max), constant(0.0, f32)
+        row_sum, value = for_loop(0, self.count, 1, accumulate, [zero, zero])
+        return _CombinedRow(row_max, row_sum, value)

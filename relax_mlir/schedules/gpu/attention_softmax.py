@@ -1,7 +1,7 @@
-"""Which attention can be computed key by key: one whose rows are a softmax.
+"""Matches the softmax of an attention, which an online softmax can then compute tile by tile.
 
-A softmax needs the greatest score of a row and the sum of its exponentials. Both can be kept
-while keys come, and what was summed before is scaled when a greater score comes.
+The online softmax keeps the running maximum of a row and the running sum of exponentials, and
+rescales the sum when the maximum grows.
 
 Source: Milakov and Gimelshein, Online normalizer calculation for softmax, 2018.
 """
@@ -14,44 +14,44 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import Linear, buffer_sizes, linear_in
-from relax_mlir.schedules.attention_plan import (
+from relax_mlir.analysis.index_maps import AffineForm, affine_form, buffer_sizes
+from relax_mlir.ir.traversal import walk
+from relax_mlir.schedules.builder import is_one
+from relax_mlir.schedules.combiner import Combiner
+from relax_mlir.schedules.constant_scalars import constant_value
+from relax_mlir.schedules.kernel_view import Access, Kernel, Statement
+from relax_mlir.schedules.match_attention import (
     AttentionPlan,
-    exponentials_of,
-    maker_of,
+    match_softmax_exponentials,
     plan_attention,
+    writer_of,
 )
-from relax_mlir.schedules.combination import Combination
-from relax_mlir.schedules.constants import number_of
-from relax_mlir.schedules.emit import is_one
-from relax_mlir.schedules.nest import Access, Kernel, Statement
-from relax_mlir.schedules.rule import Refusal
-from relax_mlir.schedules.statement_loops import combinations_of
-from relax_mlir.traversal import walk
+from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.schedules.statement_loops import combiners_of
 
-__all__ = ["Factor", "ScoreMap", "Sight", "SoftmaxPlan", "plan_softmax"]
+__all__ = ["CausalMask", "RowScale", "ScoreModifier", "SoftmaxPlan", "plan_softmax"]
 
 
 @dataclass(frozen=True)
-class ScoreMap:
-    """A statement that runs on each score.
+class ScoreModifier:
+    """An elementwise statement on scores before the softmax (scale, bias, mask).
 
     Attributes:
-        inputs: its accesses, in the axes of the product if ``is_of_product``, else in those
-            of the statement: heads, row and key.
+        inputs: its accesses, by the axes of the score matmul if ``is_in_matmul_axes``, else by
+            those of the statement: heads, row and key.
     """
 
     statement: Statement
     inputs: tuple[Access, ...]
-    is_of_product: bool
+    is_in_matmul_axes: bool
 
 
 @dataclass(frozen=True)
-class Factor:
-    """What all weights of a row are multiplied with, or divided by.
+class RowScale:
+    """The scalar of a row that normalizes its weights.
 
     Attributes:
-        buffer: holds it; is_divisor: whether they are divided.
+        buffer: holds it; is_divisor: whether weights are divided by it, not multiplied.
     """
 
     buffer: ir.Value
@@ -59,149 +59,146 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Sight:
-    """What the last map of scores tells: a row sees no key behind some place.
+class CausalMask:
+    """The causal mask of the last score modifier.
 
     Attributes:
-        reach: how far behind the row's own number that is.
-        score: what the map gives where the row sees a key, in the map's body.
+        diagonal: key ``j`` is visible to row ``i`` if ``j <= i + diagonal``.
+        score: the unmasked value, in the body of the modifier.
     """
 
-    reach: int
+    diagonal: int
     score: ir.Value
 
 
 @dataclass(frozen=True)
 class SoftmaxPlan:
-    """How a kernel is attention with a softmax.
+    """An attention with a softmax of rows.
 
     Attributes:
-        attention: its products.
-        maps: what runs on scores before the softmax.
-        scores: the buffer that it reads.
-        top, total: the statements of the greatest score and of the sum of a row.
-        numbers: statements of one number a row that follow.
-        factor: what weights are scaled by before the product with the values, if they are.
-        greatest: how two scores become the greater one.
-        sight: which keys a row sees, if its maps tell.
-        scale: what scores are multiplied by, if all that maps do is this, and to hide those
-            that ``sight`` does: more than 0, so that the greatest one stays it.
+        attention: its matmuls.
+        score_modifiers: the score modifiers.
+        scores: the buffer of the softmax inputs.
+        row_max, row_sum: the statements of the row maximum and of the row sum.
+        row_scalars: further statements on scalars of a row.
+        normalization: the normalization of the weights before the second matmul, if any.
+        max_combiner: the combiner of the row maximum.
+        causal_mask: the causal mask, if the last modifier is one.
+        scale: constant factor of the scores, if the modifiers do nothing else besides the
+            causal mask. It is positive, so that it preserves the maximum.
     """
 
     attention: AttentionPlan
-    maps: tuple[ScoreMap, ...]
+    score_modifiers: tuple[ScoreModifier, ...]
     scores: ir.Value
-    top: Statement
-    total: Statement
-    numbers: tuple[Statement, ...]
-    factor: Factor | None
-    greatest: Combination
-    sight: Sight | None
+    row_max: Statement
+    row_sum: Statement
+    row_scalars: tuple[Statement, ...]
+    normalization: RowScale | None
+    max_combiner: Combiner
+    causal_mask: CausalMask | None
     scale: float | None
 
     @property
     def is_exact(self) -> bool:
-        """Whether factors are of f32, so that all else is computed to as many bits."""
-        return isinstance(self.attention.scores.rows_of.element, ir.F32Type)
+        """Whether operands are f32, so that the softmax must have f32 accuracy too."""
+        return isinstance(self.attention.scores.lhs.element, ir.F32Type)
 
 
 def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
-    """The plan of a kernel.
+    """Matches an attention with a softmax of rows.
 
     Raises:
-        Refusal: it is no attention, or none with a softmax of rows.
+        Refusal: the kernel is none.
     """
     attention = plan_attention(kernel)
     if is_one(attention.keys):
-        raise Refusal("it has one key")
+        raise NotApplicable("it has one key")
     depth, rows = attention.depth, attention.rows
     for statement in rows:
-        _check_places(statement, attention, kernel)
-    total, power, top, greatest = _sum_of_exponentials(attention)
-    weights, factor = _weights(attention, power.outputs[0].buffer)
-    scores = top.inputs[0].buffer
-    wholes = [s for s in rows if _is_whole(s, depth)]
-    before = wholes[: wholes.index(power)]
-    if wholes[len(before) + 1 :] != weights:
-        raise Refusal("the weights of its softmax are more than that")
-    maps = (
-        *(ScoreMap(m.statement, m.inputs, True) for m in attention.scores.maps),
-        *(ScoreMap(s, s.inputs, False) for s in before),
+        _check_point_accesses(statement, attention, kernel)
+    row_sum, exponentials, row_max, max_combiner = _sum_of_exponentials(attention)
+    weights, normalization = _weights(attention, exponentials.outputs[0].buffer)
+    scores = row_max.inputs[0].buffer
+    elementwise = [s for s in rows if _is_elementwise(s, depth)]
+    before = elementwise[: elementwise.index(exponentials)]
+    if elementwise[len(before) + 1 :] != weights:
+        raise NotApplicable("its weights are no plain softmax")
+    score_modifiers = (
+        *(ScoreModifier(m.statement, m.inputs, True) for m in attention.scores.maps),
+        *(ScoreModifier(s, s.inputs, False) for s in before),
     )
     is_last = (before[-1].outputs[0] if before else attention.result).buffer == scores
-    numbers = tuple(s for s in rows if s not in (*wholes, top, total))
-    sight = _sight(before, depth)
+    row_scalars = tuple(s for s in rows if s not in (*elementwise, row_max, row_sum))
+    causal_mask = _causal_mask(before, depth)
     plan = SoftmaxPlan(
         attention=attention,
-        maps=maps,
+        score_modifiers=score_modifiers,
         scores=scores,
-        top=top,
-        total=total,
-        numbers=numbers,
-        factor=factor,
-        greatest=greatest,
-        sight=sight,
-        scale=_scale(attention, maps, sight),
+        row_max=row_max,
+        row_sum=row_sum,
+        row_scalars=row_scalars,
+        normalization=normalization,
+        max_combiner=max_combiner,
+        causal_mask=causal_mask,
+        scale=_scale(attention, score_modifiers, causal_mask),
     )
-    if not is_last or any(s.is_reduction for s in numbers):
-        raise Refusal("a softmax is not all that its rows need")
-    _check_readers(plan, power)
+    if not is_last or any(s.is_reduction for s in row_scalars):
+        raise NotApplicable("its rows are used by more than a softmax")
+    _check_readers(plan, exponentials)
     return plan
 
 
-def _is_whole(statement: Statement, depth: int) -> bool:
-    """Whether a statement runs on every number of a row, without a sum."""
+def _is_elementwise(statement: Statement, depth: int) -> bool:
+    """Whether a statement is elementwise over the whole row."""
     inner = statement.extents[depth:]
     return not statement.is_reduction and not all(map(is_one, inner))
 
 
-def _check_places(
+def _check_point_accesses(
     statement: Statement, attention: AttentionPlan, kernel: Kernel
 ) -> None:
-    """Refuse a statement that reads another number of a row than its own, or has more."""
+    """Checks that a statement is indexed by one row axis, and reads its own point only."""
     depth, extents = attention.depth, statement.extents
     inner = [a for a in range(depth, len(extents)) if not is_one(extents[a])]
-    if len(inner) > 1 or (inner != [depth] and _is_whole(statement, depth)):
-        raise Refusal("a statement of its rows has more axes than a row")
+    if len(inner) > 1 or (inner != [depth] and _is_elementwise(statement, depth)):
+        raise NotApplicable("a statement of the softmax has more than one row axis")
     for access in statement.accesses:
         if access.buffer in kernel.temporaries:
             sizes = buffer_sizes(access.buffer)[depth:]
             for form, size in zip(access.forms[depth:], sizes, strict=True):
-                is_only = form == Linear({}) and size == 1
+                is_only = form == AffineForm({}) and size == 1
                 if form.single_axis is None and not is_only:
-                    raise Refusal("a statement reads another number than its own")
+                    raise NotApplicable("a statement reads another point of the row")
 
 
 def _sum_of_exponentials(
     attention: AttentionPlan,
-) -> tuple[Statement, Statement, Statement, Combination]:
-    """The statements of the sum, of the exponentials, and of the greatest scores.
-
-    And how two scores become the greater one.
-    """
-    for total in attention.rows:
-        if not _is_plain_sum(total):
+) -> tuple[Statement, Statement, Statement, Combiner]:
+    """The statements of the row sum, the exponentials and the row maximum, and its combiner."""
+    for row_sum in attention.rows:
+        if not _is_plain_sum(row_sum):
             continue
-        found = exponentials_of(total.inputs[0].buffer, attention.rows)
+        found = match_softmax_exponentials(row_sum.inputs[0].buffer, attention.rows)
         if found is not None:
-            power, top = found
-            ways = combinations_of(top)
-            if ways is None or top.start is None or not _is_plain(top):
-                raise Refusal("its greatest scores are computed in another way")
-            return total, power, top, ways[0]
-    raise Refusal("its rows are no softmax")
+            exponentials, row_max = found
+            combiners = combiners_of(row_max)
+            if combiners is None or row_max.start is None or not _is_plain(row_max):
+                raise NotApplicable("its row maximum is no plain reduction")
+            return row_sum, exponentials, row_max, combiners[0]
+    raise NotApplicable("it has no softmax of rows")
 
 
 def _is_plain_sum(statement: Statement) -> bool:
-    """Whether a statement sums what it reads, from 0."""
-    made = statement.yielded[0].owner
-    is_sum = not isinstance(made, ir.Block) and made.name == "arith.addf"
+    """Whether a statement is a sum of its input, from 0."""
+    producer = statement.yielded[0].owner
+    is_sum = not isinstance(producer, ir.Block) and producer.name == "arith.addf"
     is_sum = is_sum and statement.starts_from_zero
     return is_sum and statement.is_reduction and _is_plain(statement)
 
 
 def _is_plain(statement: Statement) -> bool:
-    """Whether a statement combines what it reads, and not what it computes from that."""
+    """Whether a reduction combines its input as it is, without a computation on it."""
     if len(statement.inputs) != 1:
         return False
     operands = map(_before_rounding, statement.yielded[0].owner.operands)
@@ -210,46 +207,46 @@ def _is_plain(statement: Statement) -> bool:
 
 def _weights(
     attention: AttentionPlan, powers: ir.Value
-) -> tuple[list[Statement], Factor | None]:
-    """The statements from exponentials to what the second product reads.
+) -> tuple[list[Statement], RowScale | None]:
+    """The statements from the exponentials to the weights that the second matmul reads.
 
-    They may round them, and scale them once, by a number of the row.
+    They may convert the exponentials, and normalize them once by a scalar of the row.
 
     Raises:
         Refusal: they do more.
     """
-    found: list[Statement] = []
-    factor: Factor | None = None
+    statements: list[Statement] = []
+    normalization: RowScale | None = None
     buffer = attention.values.a.buffer
     while buffer != powers:
-        made = maker_of(buffer, attention.rows)
-        if made is None:
-            raise Refusal("its weights are no exponentials")
-        found.insert(0, made)
-        value = _before_rounding(made.yielded[0])
-        inputs = list(made.body.arguments)[: len(made.inputs)]
+        producer = writer_of(buffer, attention.rows)
+        if producer is None:
+            raise NotApplicable("its weights are not computed from the exponentials")
+        statements.insert(0, producer)
+        value = _before_rounding(producer.yielded[0])
+        inputs = list(producer.body.arguments)[: len(producer.inputs)]
         if value not in inputs:
-            if factor is not None:
-                raise Refusal("its weights are scaled twice")
-            value, factor = _scaled(made, value, attention.depth)
-        buffer = made.inputs[inputs.index(value)].buffer
-    return found, factor
+            if normalization is not None:
+                raise NotApplicable("its weights are normalized twice")
+            value, normalization = _normalized(producer, value, attention.depth)
+        buffer = producer.inputs[inputs.index(value)].buffer
+    return statements, normalization
 
 
 _ROUNDING = ("arith.truncf", "arith.extf")
 
 
 def _before_rounding(value: ir.Value) -> ir.Value:
-    """A number before it gets another type."""
+    """The value before conversions of its type."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in _ROUNDING:
         value = value.owner.operands[0]
     return value
 
 
-def _scaled(
+def _normalized(
     statement: Statement, value: ir.Value, depth: int
-) -> tuple[ir.Value, Factor]:
-    """The argument that a statement scales by a number of its row, and that."""
+) -> tuple[ir.Value, RowScale]:
+    """Matches ``weight * scalar`` or ``weight / scalar`` of a row; returns both."""
     inputs = list(statement.body.arguments)[: len(statement.inputs)]
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name in ("arith.mulf", "arith.divf"):
@@ -260,101 +257,107 @@ def _scaled(
                 number = statement.inputs[inputs.index(other)]
                 whole = statement.inputs[inputs.index(scaled)]
                 if depth in whole.axes and not any(a >= depth for a in number.axes):
-                    return scaled, Factor(number.buffer, is_divisor)
-    raise Refusal("its weights are more than scaled exponentials")
+                    return scaled, RowScale(number.buffer, is_divisor)
+    raise NotApplicable("its weights are no normalized exponentials")
 
 
-def _check_readers(plan: SoftmaxPlan, power: Statement) -> None:
-    """Refuse readers of what is nowhere once the kernel is written."""
+def _check_readers(plan: SoftmaxPlan, exponentials: Statement) -> None:
+    """Checks that no statement reads intermediate tensors that are never stored."""
     attention = plan.attention
-    numbers = {s.outputs[0].buffer for s in (plan.top, plan.total, *plan.numbers)}
-    wide = {plan.top.outputs[0].buffer, plan.total.outputs[0].buffer}
-    wide |= {plan.factor.buffer} if plan.factor is not None else set()
-    if any(str(b.type.element_type) != "f32" for b in wide):
-        raise Refusal("its softmax is not computed in f32")
-    if plan.factor is not None and plan.factor.buffer not in numbers:
-        raise Refusal("its weights are scaled by what is not computed from its rows")
-    inside = {
-        *attention.temporaries,
-        *(m.statement.outputs[0].buffer for m in plan.maps),
+    row_scalars = {
+        s.outputs[0].buffer for s in (plan.row_max, plan.row_sum, *plan.row_scalars)
     }
-    wholes = inside - numbers
-    late = [a for s in plan.numbers for a in s.inputs]
-    late += [a for m in attention.values.maps for a in m.inputs]
-    if any(access.buffer in wholes for access in late):
-        raise Refusal("what follows its softmax reads scores")
-    early = [a for m in plan.maps for a in m.inputs]
-    if any(access.buffer in numbers for access in early):
-        raise Refusal("its scores depend on numbers of rows")
-    read = {access.buffer for access in power.inputs}
-    if read != {plan.scores, plan.top.outputs[0].buffer}:
-        raise Refusal("its exponentials are of other numbers than its scores")
+    statistics = {plan.row_max.outputs[0].buffer, plan.row_sum.outputs[0].buffer}
+    statistics |= (
+        {plan.normalization.buffer} if plan.normalization is not None else set()
+    )
+    if any(str(b.type.element_type) != "f32" for b in statistics):
+        raise NotApplicable("its softmax is not computed in f32")
+    if plan.normalization is not None and plan.normalization.buffer not in row_scalars:
+        raise NotApplicable("its weights are normalized by no scalar of its rows")
+    intermediates = {
+        *attention.temporaries,
+        *(m.statement.outputs[0].buffer for m in plan.score_modifiers),
+    }
+    elementwise = intermediates - row_scalars
+    epilogue_inputs = [a for s in plan.row_scalars for a in s.inputs]
+    epilogue_inputs += [a for m in attention.values.maps for a in m.inputs]
+    if any(access.buffer in elementwise for access in epilogue_inputs):
+        raise NotApplicable("its epilogue reads scores")
+    modifier_inputs = [a for m in plan.score_modifiers for a in m.inputs]
+    if any(access.buffer in row_scalars for access in modifier_inputs):
+        raise NotApplicable("its scores depend on statistics of rows")
+    read = {access.buffer for access in exponentials.inputs}
+    if read != {plan.scores, plan.row_max.outputs[0].buffer}:
+        raise NotApplicable("its exponentials read more than scores and row maxima")
 
 
 _AT_MOST = {"sle": 0, "slt": -1}
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
-_TURNED = {"sgt": "slt", "sge": "sle"}
+_SWAPPED = {"sgt": "slt", "sge": "sle"}
 
 
-def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
-    """Which keys a row sees, if the last map chooses between a score and -inf by that."""
+def _causal_mask(before: Sequence[Statement], depth: int) -> CausalMask | None:
+    """Matches a causal mask: a select of the score or -inf on an affine index comparison."""
     if not before:
         return None
     last = before[-1]
-    chosen = last.yielded[0].owner
-    if isinstance(chosen, ir.Block) or chosen.name != "arith.select":
+    select = last.yielded[0].owner
+    if isinstance(select, ir.Block) or select.name != "arith.select":
         return None
-    score = chosen.operands[1]
-    condition = chosen.operands[0].owner
+    score = select.operands[1]
+    condition = select.operands[0].owner
     if isinstance(condition, ir.Block) or condition.name != "arith.cmpi":
         return None
-    if number_of(chosen.operands[2]) != -math.inf:
+    if constant_value(select.operands[2]) != -math.inf:
         return None
     lhs, rhs = condition.operands
     predicate = _PREDICATES[ir.IntegerAttr(condition.attributes["predicate"]).value]
-    if predicate in _TURNED:
-        predicate, lhs, rhs = _TURNED[predicate], rhs, lhs
+    if predicate in _SWAPPED:
+        predicate, lhs, rhs = _SWAPPED[predicate], rhs, lhs
     axes = {
         o.results[0]: ir.IntegerAttr(o.attributes["dim"]).value
         for o in walk(last.body)
         if o.operation.name == "linalg.index"
     }
-    forms = linear_in(lhs, axes), linear_in(rhs, axes)
+    forms = affine_form(lhs, axes), affine_form(rhs, axes)
     if predicate not in _AT_MOST or forms[0] is None or forms[1] is None:
         return None
-    # The key's number less the row's, and a constant.
-    apart = forms[0].plus(forms[1], -1)
-    if apart.coefficients != {depth - 1: -1, depth: 1}:
+    # The index of the key minus that of the row, plus a constant.
+    difference = forms[0].plus(forms[1], -1)
+    if difference.coefficients != {depth - 1: -1, depth: 1}:
         return None
-    return Sight(_AT_MOST[predicate] - apart.constant, score)
+    return CausalMask(_AT_MOST[predicate] - difference.constant, score)
 
 
 def _scale(
-    attention: AttentionPlan, maps: Sequence[ScoreMap], sight: Sight | None
+    attention: AttentionPlan,
+    score_modifiers: Sequence[ScoreModifier],
+    causal_mask: CausalMask | None,
 ) -> float | None:
-    """What maps multiply scores by, if they do no more but to hide some.
+    """The constant factor of the scores, if modifiers only scale and mask them.
 
-    Rounding to as many bits as factors have is nothing.
+    Conversions to the operand type are ignored, unless it is f32.
     """
     scale, before = 1.0, attention.scores.anchor
-    is_exact = isinstance(attention.scores.rows_of.element, ir.F32Type)
-    for position, following in enumerate(maps):
-        statement = following.statement
-        score, first = statement.body.arguments[0], following.inputs[0]
+    is_exact = isinstance(attention.scores.lhs.element, ir.F32Type)
+    for position, modifier in enumerate(score_modifiers):
+        statement = modifier.statement
+        score, first = statement.body.arguments[0], modifier.inputs[0]
         if first.buffer != before.outputs[0].buffer:
             return None
-        is_last = position == len(maps) - 1
-        value = sight.score if sight and is_last else statement.yielded[0]
+        is_last = position == len(score_modifiers) - 1
+        value = causal_mask.score if causal_mask and is_last else statement.yielded[0]
         while value != score:
-            made = value.owner
-            if isinstance(made, ir.Block):
+            producer = value.owner
+            if isinstance(producer, ir.Block):
                 return None
-            if made.name in _ROUNDING and not is_exact:
-                (value,) = made.operands
+            if producer.name in _ROUNDING and not is_exact:
+                (value,) = producer.operands
                 continue
-            if made.name not in _SCALES:
+            if producer.name not in _SCALES:
                 return None
-            value, factor = _scaled_by(made)
+            value, factor = _scaled_by(producer)
             if factor is None:
                 return None
             scale *= factor
@@ -364,15 +367,15 @@ def _scale(
 
 
 _SCALES = ("arith.mulf", "arith.divf")
-_LEAST_SCALE = 2.0**-100  # with the logarithm of e, far from what f32 cannot hold
+_LEAST_SCALE = 2.0**-100  # times log2(e), still far from the limits of f32
 
 
-def _scaled_by(product: ir.Operation) -> tuple[ir.Value, float | None]:
-    """What is multiplied, or divided, and by which number."""
-    value, other = product.operands
-    if product.name == "arith.mulf" and number_of(other) is None:
+def _scaled_by(operation: ir.Operation) -> tuple[ir.Value, float | None]:
+    """The operand of a multiplication or division, and its constant factor if any."""
+    value, other = operation.operands
+    if operation.name == "arith.mulf" and constant_value(other) is None:
         value, other = other, value
-    factor = number_of(other)
-    if product.name == "arith.divf" and factor:
+    factor = constant_value(other)
+    if operation.name == "arith.divf" and factor:
         factor = 1 / factor
     return value, factor

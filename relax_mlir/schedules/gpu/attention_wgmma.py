@@ -1,4 +1,4 @@
-"""AttentionWgmma: attention on Hopper's tensor cores, which read shared memory themselves."""
+"""AttentionWgmma rule: warp-specialized flash attention on Hopper with TMA and ``wgmma``."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from mlir import ir
 
 from relax_mlir.schedules.gpu.attention import (
     Attention,
-    largest_for_all_processors,
-    sizes_of_heads,
+    head_dims,
+    rank_attention_configurations,
 )
-from relax_mlir.schedules.gpu.attention_boxes import Operands
-from relax_mlir.schedules.gpu.attention_products import Layout
+from relax_mlir.schedules.gpu.attention_matmuls import FragmentLayout
 from relax_mlir.schedules.gpu.attention_softmax import SoftmaxPlan
-from relax_mlir.schedules.gpu.attention_warpgroups import (
-    AttentionWarpgroups,
+from relax_mlir.schedules.gpu.attention_tma import AttentionTmaOperands
+from relax_mlir.schedules.gpu.attention_wgmma_kernel import (
     AttentionWgmmaConfiguration,
+    WarpSpecializedAttention,
 )
-from relax_mlir.schedules.gpu.points import or_one_by_one
+from relax_mlir.schedules.gpu.pointwise import with_scalar_fallback
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["AttentionWgmma"]
 
 _HOPPER = 90
-_FEWEST_ROWS = 33  # of a head; fewer leave half of a warpgroup's rows empty
-_WARP_ROWS = 16  # of a product, that a warp has
-_SHARED_BYTES = 226 << 10  # of a processor's blocks; barriers have the rest
-_OTHER_REGISTERS = 56  # of a thread: addresses, and numbers of its rows
+_MIN_ROWS = 33  # queries of a head; with fewer, half of a warpgroup's rows are padding
+_WARP_ROWS = 16  # rows of a warp in wgmma
+_SHARED_BYTES = 226 << 10  # per SM, for tiles; mbarriers take the rest
+_OTHER_REGISTERS = 56  # of a thread: addresses and row statistics
 
 _CONFIGURATIONS = (
     AttentionWgmmaConfiguration(128, 128, 2),
@@ -42,71 +42,75 @@ _CONFIGURATIONS = (
 
 @dataclass(frozen=True)
 class AttentionWgmma(GpuRule[SoftmaxPlan]):
-    """A block for some queries of a head, with a thread that copies, on sm_90.
+    """Flash attention on sm_90: a block per tile of queries, with a TMA producer thread.
 
-    Factors of f16 or bf16, weights rounded to their type. They begin, and walk, in
-    multiples of 16 bytes, by steps that are known.
+    Operands are f16 or bf16; softmax weights are rounded to their type. Base addresses and
+    strides must be multiples of 16 bytes, and strides static.
     """
 
     configuration: AttentionWgmmaConfiguration | None = None
 
     def plan(self, kernel: Kernel) -> SoftmaxPlan:
-        """What :class:`Attention` takes, of at least 33 queries a head."""
+        """Matches what :class:`Attention` does, with at least 33 queries per head."""
         if self.gpu.sm != _HOPPER:
-            raise Refusal("the device is not of compute capability 9.0")
+            raise NotApplicable("the device is not of compute capability 9.0")
         plan = Attention(self.gpu).plan(kernel)
         scores, rows = plan.attention.scores, plan.attention.extents[-1]
-        if isinstance(scores.rows_of.element, ir.F32Type):
-            raise Refusal("its factors are of f32")
-        if isinstance(rows, int) and rows < _FEWEST_ROWS:
-            raise Refusal(f"it has fewer than {_FEWEST_ROWS} rows")
+        if isinstance(scores.lhs.element, ir.F32Type):
+            raise NotApplicable("its operands are f32")
+        if isinstance(rows, int) and rows < _MIN_ROWS:
+            raise NotApplicable(f"it has fewer than {_MIN_ROWS} rows")
         if not scores.anchor.starts_from_zero:
-            raise Refusal("its scores do not begin with 0")
+            raise NotApplicable("its scores do not start from 0")
         self._fitting(plan)
         return plan
 
     def pays(self, plan: SoftmaxPlan, constants: AbstractSet[ir.Value]) -> bool:
-        """Whether it is faster than a program for each product, and what is between."""
+        """Whether it is faster than separate kernels for the matmuls and the softmax."""
         return True
 
     def configurations(self, plan: SoftmaxPlan) -> list[AttentionWgmmaConfiguration]:
-        """The largest blocks that give all processors work, then the others."""
-        return largest_for_all_processors(plan, self._fitting(plan))
+        """The largest tiles that occupy all SMs first, then the others."""
+        return rank_attention_configurations(plan, self._fitting(plan))
 
     def _fitting(self, plan: SoftmaxPlan) -> list[AttentionWgmmaConfiguration]:
-        """The ways that registers and shared memory are enough for.
+        """Configurations that fit in registers and shared memory.
 
         Raises:
             Refusal: there is none.
         """
-        reason = "its keys and values do not fit shared memory"
+        reason = "its K/V tiles do not fit in shared memory"
         found = []
-        for made in _CONFIGURATIONS:
+        for config in _CONFIGURATIONS:
             try:
-                operands = Operands.of(plan, made.rows, made.keys)
-            except Refusal as refusal:
+                operands = AttentionTmaOperands.of(plan, config.rows, config.keys)
+            except NotApplicable as refusal:
                 reason = refusal.reason
                 continue
-            layout = self._layout(plan, made)
+            layout = self._layout(plan, config)
             registers = layout.width // 2 + layout.keys * 3 // 4 + _OTHER_REGISTERS
-            # A warpgroup alone leaves a processor idle: there are two blocks of such.
-            most_bytes = _SHARED_BYTES // (2 if made.warpgroups == 1 else 1)
-            fits = operands.bytes(made.stages) <= most_bytes
-            if fits and registers <= made.most_registers:
-                found.append(made)
+            # One consumer warpgroup does not saturate an SM: two blocks must be resident.
+            max_bytes = _SHARED_BYTES // (2 if config.warpgroups == 1 else 1)
+            fits = operands.bytes(config.stages) <= max_bytes
+            if fits and registers <= config.max_consumer_registers:
+                found.append(config)
         if not found:
-            raise Refusal(reason)
+            raise NotApplicable(reason)
         return found
 
-    def _layout(self, plan: SoftmaxPlan, made: AttentionWgmmaConfiguration) -> Layout:
-        return Layout(_WARP_ROWS, made.keys, *sizes_of_heads(plan))
+    def _layout(
+        self, plan: SoftmaxPlan, config: AttentionWgmmaConfiguration
+    ) -> FragmentLayout:
+        return FragmentLayout(_WARP_ROWS, config.keys, *head_dims(plan))
 
     def write(self, plan: SoftmaxPlan) -> None:
-        made = self.configuration or self.configurations(plan)[0]
-        operands = Operands.of(plan, made.rows, made.keys)
-        layout = self._layout(plan, made)
+        config = self.configuration or self.configurations(plan)[0]
+        operands = AttentionTmaOperands.of(plan, config.rows, config.keys)
+        layout = self._layout(plan, config)
 
         def write(lanes: int) -> None:
-            AttentionWarpgroups(plan, made, operands, layout, lanes).write()
+            WarpSpecializedAttention(plan, config, operands, layout, lanes).write()
 
-        or_one_by_one(lambda: write(Layout.score_lanes), lambda: write(1))
+        with_scalar_fallback(
+            lambda: write(FragmentLayout.score_lanes), lambda: write(1)
+        )

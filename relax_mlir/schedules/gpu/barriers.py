@@ -1,4 +1,4 @@
-"""Barriers where threads of a block read what others have written."""
+"""Insertion of barriers at dependences between the threads of a block."""
 
 from __future__ import annotations
 
@@ -8,215 +8,218 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import gpu
 
+from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.errors import PassError
-from relax_mlir.indexing import constant_of
-from relax_mlir.objects.memrefs import whole_buffer
-from relax_mlir.rewriting import erase, walk
-from relax_mlir.schedules.emit import constant, op
-from relax_mlir.schedules.gpu.exchanges import exchanged_buffers
-from relax_mlir.schedules.gpu.index_sums import STORES
-from relax_mlir.schedules.gpu.thread_memory import (
-    is_apart,
-    is_shared,
-)
-from relax_mlir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.write.memref import base_buffer
+from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.schedules.builder import constant, op
+from relax_mlir.schedules.gpu.affine_index import STORES
+from relax_mlir.schedules.gpu.global_workspace import cross_thread_buffers
+from relax_mlir.schedules.gpu.memory_spaces import is_shared, stores_distinct_elements
 
-__all__ = ["place_barriers"]
+__all__ = ["insert_barriers"]
 
 
-def place_barriers(launch: ir.Block) -> None:
-    """Let the threads of a block wait wherever memory passes values from one to another.
+def insert_barriers(launch: ir.Block) -> None:
+    """Inserts barriers wherever values pass from one thread of a block to another.
 
-    That is between two statements of which one writes a buffer that the other reads or
-    writes, whatever the elements, also where they are statements of two turns of a loop.
-    Conditions around barriers move into the statements beside them, so that all threads
-    come by.
+    Two statements conflict if one writes a shared buffer that the other reads or writes,
+    whichever the elements; loop-carried conflicts count too. Conditions around a barrier are
+    distributed over the statements next to it, so that all threads reach the barrier.
 
     Raises:
-        PassError: a loop with a barrier may not turn as often for all threads, or values
-            pass between blocks.
+        PassError: a loop around a barrier may have different trip counts for the threads, or
+            values pass between blocks.
     """
-    _Plan(exchanged_buffers(launch)).visit(launch, _Touched())
-    _share_conditions(launch)
+    _BarrierInsertion(cross_thread_buffers(launch)).visit(launch, _PendingAccesses())
+    _distribute_conditions(launch)
 
 
 @dataclass
-class _Touched:
-    """Buffers that threads share, which were read and written since the last barrier."""
+class _PendingAccesses:
+    """Shared buffers that were read and written since the last barrier."""
 
     reads: set[ir.Value] = field(default_factory=set)
     writes: set[ir.Value] = field(default_factory=set)
 
     def conflicts(
-        self, later: _Touched, apart: frozenset[ir.Value] = frozenset()
+        self, later: _PendingAccesses, disjoint: frozenset[ir.Value] = frozenset()
     ) -> bool:
-        """Whether what comes later must wait.
+        """Whether a barrier is needed before later accesses.
 
         Args:
-            apart: buffers of which it writes other elements.
+            disjoint: buffers whose later writes are to other elements.
         """
         written = self.writes & later.writes
         others = self.writes & later.reads or self.reads & later.writes
-        return bool(others or written - apart)
+        return bool(others or written - disjoint)
 
-    def join(self, other: _Touched) -> _Touched:
-        """Both."""
-        return _Touched(self.reads | other.reads, self.writes | other.writes)
+    def join(self, other: _PendingAccesses) -> _PendingAccesses:
+        """The union of both."""
+        return _PendingAccesses(self.reads | other.reads, self.writes | other.writes)
 
 
-class _Plan:
-    """Walks statements in order.
+class _BarrierInsertion:
+    """Walk over the statements of a launch that inserts barriers.
 
     Args:
-        exchanged: buffers of the device through which threads of a block pass values.
+        cross_thread: buffers in global memory through which threads of a block communicate.
     """
 
-    def __init__(self, exchanged: frozenset[ir.Value]) -> None:
-        self._exchanged = exchanged
+    def __init__(self, cross_thread: frozenset[ir.Value]) -> None:
+        self._cross_thread = cross_thread
 
-    def visit(self, block: ir.Block, before: _Touched) -> _Touched:
-        """Put barriers into a block; what is touched behind it.
+    def visit(self, block: ir.Block, before: _PendingAccesses) -> _PendingAccesses:
+        """Inserts barriers into a block; returns the accesses that are pending after it.
 
-        Statements are what ends with a store: a thread reads first, then writes.
+        A statement ends with a store: its loads come first.
         """
-        touched = before
-        run: list[ir.OpView] = []
-        own = _Touched()
+        pending = before
+        statement: list[ir.OpView] = []
+        current = _PendingAccesses()
         for operation in list(own_operations(block)):
             name = operation.operation.name
             if name == "gpu.barrier":
-                touched, own, run = _Touched(), _Touched(), []
+                pending, current, statement = _PendingAccesses(), _PendingAccesses(), []
                 continue
             if name in ("scf.for", "scf.if"):
-                touched, own, run = _passed(touched, own, run), _Touched(), []
-                whole = _Touched()
-                self._note(operation, whole)
-                if touched.conflicts(whole):
-                    _wait_before(operation)
-                    touched = _Touched()
-                touched = self._inside(operation, touched)
+                pending = _after_statement(pending, current, statement)
+                current, statement = _PendingAccesses(), []
+                whole = _PendingAccesses()
+                self._record(operation, whole)
+                if pending.conflicts(whole):
+                    _insert_barrier(operation)
+                    pending = _PendingAccesses()
+                pending = self._visit_regions(operation, pending)
                 continue
-            run.append(operation)
-            self._note(operation, own)
-            if name == "scf.while" and own.writes:
-                raise _uneven(operation)
+            statement.append(operation)
+            self._record(operation, current)
+            if name == "scf.while" and current.writes:
+                raise _divergent_loop_error(operation)
             if name in STORES:
-                touched, own, run = _passed(touched, own, run), _Touched(), []
-        return _passed(touched, own, run)
+                pending = _after_statement(pending, current, statement)
+                current, statement = _PendingAccesses(), []
+        return _after_statement(pending, current, statement)
 
-    def _inside(self, operation: ir.OpView, before: _Touched) -> _Touched:
+    def _visit_regions(
+        self, operation: ir.OpView, before: _PendingAccesses
+    ) -> _PendingAccesses:
         blocks = [b for r in operation.operation.regions for b in r.blocks]
         if operation.operation.name == "scf.if":
-            behind = [self.visit(b, before) for b in blocks]
-            is_whole = len(blocks) == 2
-            first, *others = behind if is_whole else [*behind, before]
+            after = [self.visit(b, before) for b in blocks]
+            has_else = len(blocks) == 2
+            first, *others = after if has_else else [*after, before]
             for other in others:
                 first = first.join(other)
             return first
         (block,) = blocks
-        behind = self.visit(block, before)
-        if self._meets(block, behind, _stored_apart(operation)):
-            _wait_before(list(own_operations(block))[-1])
-            behind = _Touched()
-        return behind if _turns(operation) else behind.join(before)
+        after = self.visit(block, before)
+        if self._conflicts_across_iterations(block, after, _disjoint_stores(operation)):
+            _insert_barrier(list(own_operations(block))[-1])
+            after = _PendingAccesses()
+        return after if _runs_at_least_once(operation) else after.join(before)
 
-    def _note(self, operation: ir.OpView, touched: _Touched) -> None:
-        """Note what an operation, and what is inside of it, reads and writes."""
+    def _record(self, operation: ir.OpView, pending: _PendingAccesses) -> None:
+        """Records the accesses of an operation and of its regions."""
         for inner in (operation, *walk(operation)):
             for place, value in enumerate(inner.operation.operands):
                 if not isinstance(value.type, ir.MemRefType):
                     continue
-                root = whole_buffer(value)
-                if is_shared(root) or root in self._exchanged:
+                root = base_buffer(value)
+                if is_shared(root) or root in self._cross_thread:
                     is_target = STORES.get(inner.operation.name) == place
-                    (touched.writes if is_target else touched.reads).add(root)
+                    (pending.writes if is_target else pending.reads).add(root)
 
-    def _meets(
-        self, block: ir.Block, before: _Touched, apart: frozenset[ir.Value]
+    def _conflicts_across_iterations(
+        self, block: ir.Block, before: _PendingAccesses, disjoint: frozenset[ir.Value]
     ) -> bool:
-        """Whether what a turn of a loop touches before its first barrier must wait."""
-        first = _Touched()
+        """Whether ``before`` conflicts with an iteration's accesses up to its first barrier."""
+        first = _PendingAccesses()
         for operation in own_operations(block):
-            if _holds_barrier(operation):
+            if _contains_barrier(operation):
                 if operation.operation.name == "gpu.barrier":
-                    return before.conflicts(first, apart)
+                    return before.conflicts(first, disjoint)
                 for region in operation.operation.regions:
                     for inner in region.blocks:
-                        if self._meets(inner, before, apart):
+                        if self._conflicts_across_iterations(inner, before, disjoint):
                             return True
                 continue
-            self._note(operation, first)
-        return before.conflicts(first, apart)
+            self._record(operation, first)
+        return before.conflicts(first, disjoint)
 
 
-def _passed(touched: _Touched, own: _Touched, run: Sequence[ir.OpView]) -> _Touched:
-    """What is touched after a statement, with a barrier before it where it must wait."""
-    if not run or not touched.conflicts(own):
-        return touched.join(own)
-    _wait_before(run[0])
-    return own
+def _after_statement(
+    pending: _PendingAccesses, current: _PendingAccesses, statement: Sequence[ir.OpView]
+) -> _PendingAccesses:
+    """The pending accesses after a statement, with a barrier before it if they conflict."""
+    if not statement or not pending.conflicts(current):
+        return pending.join(current)
+    _insert_barrier(statement[0])
+    return current
 
 
-def _wait_before(operation: ir.OpView) -> None:
+def _insert_barrier(operation: ir.OpView) -> None:
     with ir.InsertionPoint(operation), operation.location:
         gpu.BarrierOp()
 
 
-def _stored_apart(loop: ir.OpView) -> frozenset[ir.Value]:
-    """The shared buffers that one statement stores to, each turn at other elements."""
+def _disjoint_stores(loop: ir.OpView) -> frozenset[ir.Value]:
+    """Shared buffers with a single store, which hits distinct elements in each iteration."""
     stores: dict[ir.Value, list[ir.OpView]] = {}
     for operation in walk(loop):
         if operation.operation.name in STORES:
             place = STORES[operation.operation.name]
-            stores.setdefault(whole_buffer(operation.operands[place]), []).append(
+            stores.setdefault(base_buffer(operation.operands[place]), []).append(
                 operation
             )
-    found = (b for b, s in stores.items() if len(s) == 1 and is_apart(s[0], loop))
+    found = (
+        b
+        for b, s in stores.items()
+        if len(s) == 1 and stores_distinct_elements(s[0], loop)
+    )
     return frozenset(found)
 
 
-def _turns(loop: ir.OpView) -> bool:
-    """Whether a loop surely runs."""
+def _runs_at_least_once(loop: ir.OpView) -> bool:
+    """Whether a loop has at least one iteration."""
     begin, end = (constant_of(v) for v in list(loop.operands)[:2])
     return begin is not None and end is not None and begin < end
 
 
-def _holds_barrier(operation: ir.OpView) -> bool:
+def _contains_barrier(operation: ir.OpView) -> bool:
     everything = (operation, *walk(operation))
     return any(o.operation.name == "gpu.barrier" for o in everything)
 
 
-# conditions
-
-
-def _share_conditions(block: ir.Block) -> None:
-    """Take barriers out of conditions."""
+def _distribute_conditions(block: ir.Block) -> None:
+    """Moves barriers out of conditions."""
     for operation in list(own_operations(block)):
-        if not _holds_barrier(operation):
+        if not _contains_barrier(operation):
             continue
         name = operation.operation.name
         if name == "scf.for":
             _check_uniform(operation)
-            _share_conditions(operation.regions[0].blocks[0])
+            _distribute_conditions(operation.regions[0].blocks[0])
         elif name == "scf.if":
-            _open(operation)
+            _distribute(operation)
 
 
 def _check_uniform(loop: ir.OpView) -> None:
-    """Refuse a loop that does not turn as often for all threads."""
-    if any(_differs(v) for v in list(loop.operands)[:3]):
-        raise _uneven(loop)
+    """Raises for a loop whose trip count may differ between threads."""
+    if any(_is_divergent(v) for v in list(loop.operands)[:3]):
+        raise _divergent_loop_error(loop)
 
 
-def _uneven(loop: ir.OpView) -> PassError:
+def _divergent_loop_error(loop: ir.OpView) -> PassError:
     return PassError(
-        f"{loop.location}: threads exchange values in a loop that does not turn as often "
-        "for all of them"
+        f"{loop.location}: threads exchange values in a loop whose trip count differs "
+        "between them"
     )
 
 
-def _differs(value: ir.Value) -> bool:
-    """Whether a value may not be the same for all threads of a block."""
+def _is_divergent(value: ir.Value) -> bool:
+    """Whether a value may differ between threads of a block."""
     seen: set[ir.Value] = set()
     todo = [value]
     while todo:
@@ -230,17 +233,17 @@ def _differs(value: ir.Value) -> bool:
                 return True
             todo += [*owner.operands, *_yielded(owner)]
             continue
-        holder = owner.owner.operation
+        parent = owner.owner.operation
         number = ir.BlockArgument(current).arg_number
-        if holder.name == "gpu.launch" and number in (3, 4, 5):
+        if parent.name == "gpu.launch" and number in (3, 4, 5):
             return True
-        if holder.name not in ("gpu.launch", "func.func"):
-            todo += [*holder.operands, *_yielded(holder)]
+        if parent.name not in ("gpu.launch", "func.func"):
+            todo += [*parent.operands, *_yielded(parent)]
     return False
 
 
 def _yielded(operation: ir.Operation) -> list[ir.Value]:
-    """What the regions of an operation end with."""
+    """The operands of the terminators of an operation's regions."""
     ends = (
         own_operations(b)[len(own_operations(b)) - 1]
         for r in operation.regions
@@ -249,75 +252,84 @@ def _yielded(operation: ir.Operation) -> list[ir.Value]:
     return [value for end in ends for value in end.operation.operands]
 
 
-def _open(choice: ir.OpView) -> None:
-    """Put the statements of a condition beside each other, each under it."""
-    (condition,) = choice.operands
-    _open_under(None, condition, choice, choice)
-    erase(choice)
+def _distribute(branch: ir.OpView) -> None:
+    """Distributes a condition over its statements."""
+    (condition,) = branch.operands
+    _distribute_under(None, condition, branch, branch)
+    erase(branch)
 
 
-def _open_under(
-    test: ir.Value | None, condition: ir.Value, choice: ir.OpView, place: ir.OpView
+def _distribute_under(
+    test: ir.Value | None, condition: ir.Value, branch: ir.OpView, place: ir.OpView
 ) -> None:
-    for region, is_then in zip(choice.operation.regions, (True, False), strict=True):
+    for region, is_then in zip(branch.operation.regions, (True, False), strict=True):
         for block in region.blocks:
-            with ir.InsertionPoint(place), choice.location:
-                own = condition if is_then else _not(condition)
-                both = own if test is None else op("arith.andi", own.type, test, own)
-            _move(list(own_operations(block))[:-1], both, place)
+            with ir.InsertionPoint(place), branch.location:
+                both = condition if is_then else _not(condition)
+                if test is not None:
+                    both = op("arith.andi", both.type, test, both)
+            _move_under(list(own_operations(block))[:-1], both, place)
 
 
-def _move(operations: Sequence[ir.OpView], test: ir.Value, place: ir.OpView) -> None:
-    """Move operations in front of ``place``, under a condition where that matters."""
-    run: list[ir.OpView] = []
+def _move_under(
+    operations: Sequence[ir.OpView], test: ir.Value, place: ir.OpView
+) -> None:
+    """Moves operations in front of ``place``, predicated where they have side effects."""
+    statement: list[ir.OpView] = []
     for operation in operations:
-        if not _holds_barrier(operation):
-            run.append(operation)
+        if not _contains_barrier(operation):
+            statement.append(operation)
             continue
-        _guard(run, test, place)
-        run = []
+        _predicate(statement, test, place)
+        statement = []
         name = operation.operation.name
         if name == "scf.if":
-            _open_under(test, operation.operands[0], operation, place)
+            _distribute_under(test, operation.operands[0], operation, place)
             erase(operation)
             continue
         operation.operation.move_before(place.operation)
         if name == "scf.for":
             _check_uniform(operation)
             *inner, end = own_operations(operation.regions[0].blocks[0])
-            _move(inner, test, end)
-    _guard(run, test, place)
+            _move_under(inner, test, end)
+    _predicate(statement, test, place)
 
 
-def _guard(run: Sequence[ir.OpView], test: ir.Value, place: ir.OpView) -> None:
-    """Move operations in front of ``place``: what touches memory under a condition."""
-    held: list[ir.OpView] = []
-    given: set[ir.Value] = set()
-    for operation in run:
-        is_free = operation.operation.name.startswith("arith.")
-        if is_free and given.isdisjoint(operation.operands):
+def _predicate(
+    statement: Sequence[ir.OpView], test: ir.Value, place: ir.OpView
+) -> None:
+    """Moves operations in front of ``place``; memory accesses become conditional."""
+    guarded: list[ir.OpView] = []
+    defined_inside: set[ir.Value] = set()
+    for operation in statement:
+        is_pure = operation.operation.name.startswith("arith.")
+        if is_pure and defined_inside.isdisjoint(operation.operands):
             operation.operation.move_before(place.operation)
         else:
-            held.append(operation)
-            given.update(operation.operation.results)
-    if not held:
+            guarded.append(operation)
+            defined_inside.update(operation.operation.results)
+    if not guarded:
         return
-    inside = {o.operation for h in held for o in (h, *walk(h))}
-    needed = [v for v in given if any(u.owner.operation not in inside for u in v.uses)]
-    with ir.InsertionPoint(place), held[0].location:
-        types = [v.type for v in needed]
-        choice = ir.Operation.create(
+    inside = {o.operation for h in guarded for o in (h, *walk(h))}
+    live_out = [
+        v
+        for v in defined_inside
+        if any(u.owner.operation not in inside for u in v.uses)
+    ]
+    with ir.InsertionPoint(place), guarded[0].location:
+        types = [v.type for v in live_out]
+        branch = ir.Operation.create(
             "scf.if", results=types, operands=[test], regions=2
         )
-        with ir.InsertionPoint(ir.Block.create_at_start(choice.regions[0], [])):
-            end = ir.Operation.create("scf.yield", operands=needed)
-        if needed:
-            with ir.InsertionPoint(ir.Block.create_at_start(choice.regions[1], [])):
+        with ir.InsertionPoint(ir.Block.create_at_start(branch.regions[0], [])):
+            end = ir.Operation.create("scf.yield", operands=live_out)
+        if live_out:
+            with ir.InsertionPoint(ir.Block.create_at_start(branch.regions[1], [])):
                 zeros = [constant(0, t) for t in types]
                 ir.Operation.create("scf.yield", operands=zeros)
-    for operation in held:
+    for operation in guarded:
         operation.operation.move_before(end)
-    for old, new in zip(needed, choice.results, strict=True):
+    for old, new in zip(live_out, branch.results, strict=True):
         for use in list(old.uses):
             if use.owner.operation not in inside and use.owner.operation != end:
                 use.owner.operands[use.operand_number] = new

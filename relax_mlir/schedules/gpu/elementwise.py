@@ -1,22 +1,26 @@
-"""Elementwise: results that are computed one by one, a few neighbours a thread."""
+"""Elementwise rule: kernels without reductions, one vector of results per thread."""
 
-from relax_mlir.schedules.gpu.points import PointsPlan, plan_points, write_points
+from relax_mlir.schedules.gpu.pointwise import (
+    PointwisePlan,
+    plan_pointwise,
+    write_pointwise,
+)
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["Elementwise"]
 
 
-class Elementwise(GpuRule[PointsPlan]):
-    """Statements without sums: a thread computes a few neighbours, of 16 bytes at most."""
+class Elementwise(GpuRule[PointwisePlan]):
+    """Kernels without reductions: each thread computes a vector of at most 16 bytes."""
 
-    def plan(self, kernel: Kernel) -> PointsPlan:
-        """Statements of one domain, results side by side."""
-        plan = plan_points(kernel)
+    def plan(self, kernel: Kernel) -> PointwisePlan:
+        """Matches statements over one domain, with contiguous results and no reduction."""
+        plan = plan_pointwise(kernel)
         if any(statement.is_reduction for statement in plan.statements):
-            raise Refusal("it has a sum")
+            raise NotApplicable("it has a reduction")
         return plan
 
-    def write(self, plan: PointsPlan) -> None:
-        write_points(plan)
+    def write(self, plan: PointwisePlan) -> None:
+        write_pointwise(plan)

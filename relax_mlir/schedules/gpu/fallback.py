@@ -1,32 +1,37 @@
-"""Fallback: a thread for each result, scalar loops; takes any kernel."""
+"""Fallback rule: one thread per result, scalar loops; matches every kernel."""
 
 from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.dialects.tir import marks
-from relax_mlir.indexing import constant_of
-from relax_mlir.rewriting import clone, erase
-from relax_mlir.schedules.emit import Extent, index
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.patterns import clone, erase
+from relax_mlir.schedules.builder import IndexLike, index
 from relax_mlir.schedules.gpu.grid import for_each_point
 from relax_mlir.schedules.gpu.launch import launch
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.nest import Kernel, Statement, beyond_sizes, statement_of
+from relax_mlir.schedules.kernel_view import (
+    Kernel,
+    Statement,
+    read_statement,
+    without_size_arithmetic,
+)
 from relax_mlir.schedules.statement_loops import StatementLoops
-from relax_mlir.traversal import own_operations
 
 __all__ = ["Fallback"]
 
 
 class Fallback(GpuRule[Kernel]):
-    """Every statement is a launch of its own, of a thread for each of its results.
+    """Any kernel: a launch per statement, with a thread for each of its results.
 
-    So is every nest of loops, of a thread for each point of its spatial axes. What else
-    there is runs on one thread, as it stands.
+    A loop nest becomes a launch with a thread for each point of its spatial loops. All other
+    code runs unchanged on a single thread.
     """
 
     def plan(self, kernel: Kernel) -> Kernel:
-        """Any kernel."""
+        """Matches any kernel."""
         return kernel
 
     def write(self, plan: Kernel) -> None:
@@ -35,28 +40,28 @@ class Fallback(GpuRule[Kernel]):
                 _write_statement(statement)
             return
         others: list[ir.OpView] = []
-        for operation in beyond_sizes(list(own_operations(plan.block))[:-1]):
+        for operation in without_size_arithmetic(list(own_operations(plan.block))[:-1]):
             name = operation.operation.name
             if name == "linalg.generic" or _is_spatial(operation):
                 _write_serially(others)
                 if name == "linalg.generic":
-                    _write_statement(statement_of(operation, {}))
+                    _write_statement(read_statement(operation, {}))
                 else:
                     _write_nest(operation)
                 others = []
-            elif not name.startswith("memref.") or name in _CODE:
+            elif not name.startswith("memref.") or name in _MEMORY_ACCESSES:
                 others.append(operation)
         _write_serially(others)
 
 
-_CODE = frozenset({"memref.load", "memref.store", "memref.copy"})
+_MEMORY_ACCESSES = frozenset({"memref.load", "memref.store", "memref.copy"})
 
 
 def _write_statement(statement: Statement) -> None:
-    """A thread for each point of the spatial axes."""
+    """Emits a launch with a thread for each point of the spatial axes."""
     axes = [axis for axis, kind in enumerate(statement.kinds) if kind == "S"]
 
-    def point(where: list[Extent]) -> None:
+    def point(where: list[IndexLike]) -> None:
         points = dict(zip(axes, where, strict=True))
         StatementLoops(statement, points, lambda b, i: (b, i), {}).emit_point(None, 1)
 
@@ -64,14 +69,16 @@ def _write_statement(statement: Statement) -> None:
 
 
 def _is_spatial(operation: ir.OpView) -> bool:
-    """Whether it is a loop over an axis whose points are independent."""
+    """Whether an operation is a loop over a spatial axis, whose iterations are independent."""
     attributes = operation.operation.attributes
-    is_axis = operation.operation.name == "scf.for" and marks.AXIS in attributes
-    return is_axis and ir.StringAttr(attributes[marks.AXIS]).value == "S"
+    is_axis = (
+        operation.operation.name == "scf.for" and attribute_names.AXIS in attributes
+    )
+    return is_axis and ir.StringAttr(attributes[attribute_names.AXIS]).value == "S"
 
 
 def _write_nest(outermost: ir.OpView) -> None:
-    """A thread for each point of the spatial loops around a body."""
+    """Emits a launch with a thread for each point of a perfect nest of spatial loops."""
     loops = [outermost]
     body = outermost.operation.regions[0].blocks[0]
     while True:
@@ -82,9 +89,9 @@ def _write_nest(outermost: ir.OpView) -> None:
         loops.append(inner[0])
         body = inner[0].operation.regions[0].blocks[0]
     ends = [loop.operands[1] for loop in loops]
-    extents: list[Extent] = [constant_of(end) or end for end in ends]
+    extents: list[IndexLike] = [constant_of(end) or end for end in ends]
 
-    def point(where: list[Extent]) -> None:
+    def point(where: list[IndexLike]) -> None:
         mapping = {
             loop.operation.regions[0].blocks[0].arguments[0]: index(at)
             for loop, at in zip(loops, where, strict=True)
@@ -98,7 +105,7 @@ def _write_nest(outermost: ir.OpView) -> None:
 
 
 def _write_serially(operations: Sequence[ir.OpView]) -> None:
-    """Some operations, on one thread."""
+    """Emits a launch of one thread that runs some operations."""
     if not operations:
         return
 

@@ -1,8 +1,8 @@
-"""Kernels of contractions with a block for each tile of the result.
+"""GEMM kernels with a thread block per output tile, whose threads load the operands.
 
-Slices of both operands, a few steps of the sum at a time, go through shared memory; the
-next ones are read from memory while the threads multiply the present ones. Operands are
-read by their indices, so that convolutions are products of windows.
+Tiles of both operands go through shared memory, a K tile at a time, software-pipelined: the
+next K tile is loaded while the current one is multiplied. Operands are read by their access
+maps, so that convolutions are implicit GEMMs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     for_loop,
     multiply,
@@ -22,233 +22,244 @@ from relax_mlir.schedules.emit import (
     rem,
     unflatten,
 )
-from relax_mlir.schedules.flat import Flat
+from relax_mlir.schedules.flat_buffers import FlatAccess
 from relax_mlir.schedules.gpu.gemm_kernel import GemmKernel
-from relax_mlir.schedules.gpu.gemm_parts import PART
-from relax_mlir.schedules.gpu.gemm_tile import Operand
+from relax_mlir.schedules.gpu.gemm_tile import TiledOperand
 from relax_mlir.schedules.gpu.launch import (
     alloc_shared,
     barrier,
     if_less,
     launch,
 )
+from relax_mlir.schedules.gpu.split_k import SPLIT
 
 __all__ = ["GemmBlock"]
 
-_STAGES = 4  # slices that are on their way, or multiplied
-_MANY_SUMS = 64  # of a thread, which fit 128 registers with all else,
-_THREADS_AT_ONCE = 512  # of so many threads of a processor
+_STAGES = 4  # of the cp.async pipeline
+_FULL_ACCUMULATORS = 64  # per thread; with all else they fit 128 registers,
+_RESIDENT_THREADS = 512  # so that an SM holds so many threads
 _WORD_BITS = 32
 
 
 class GemmBlock(GemmKernel):
-    """Writes a contraction whose threads bring slices of the operands themselves.
+    """Emitter of a GEMM whose threads load the operands themselves.
 
     Args:
-        plan: the contraction; cut: how it is cut.
-        lanes: neighbouring columns that a thread has the sums of.
+        plan: the contraction; tiling: tile sizes.
+        lanes: adjacent columns of an accumulator vector of a thread.
     """
 
-    # what kernels differ in
+    # Subclass interface.
 
-    copies = False  # whether slices lie as 16 bytes of memory do
+    # Whether cp.async can write tiles: their layout keeps 16-byte vectors.
+    allows_async_copy = False
 
     @property
     @abstractmethod
     def element(self) -> ir.Type:
-        """The type of slices."""
+        """Element type of the tiles in shared memory."""
 
     @abstractmethod
-    def slice_shape(self, operand: Operand) -> list[int]:
-        """Of an operand's slice in shared memory."""
+    def tile_shape(self, operand: TiledOperand) -> list[int]:
+        """Shape of an operand's K tile in shared memory."""
 
     @abstractmethod
-    def place(
-        self, operand: Operand, half: Extent, point: Extent, step: Extent
+    def tile_indices(
+        self, operand: TiledOperand, stage: IndexLike, point: IndexLike, step: IndexLike
     ) -> list[ir.Value]:
-        """Where in an operand's slice a point of the tile, and a step of the sum, are.
+        """Indices of an element in shared memory.
 
         Args:
-            half: which of its slices.
+            stage: pipeline stage.
+            point: row or column in the tile; step: k in the K tile.
         """
 
-    def put(
+    def store_shared(
         self,
-        operand: Operand,
+        operand: TiledOperand,
         value: ir.Value,
         memory: ir.Value,
-        half: Extent,
-        point: Extent,
-        step: Extent,
+        stage: IndexLike,
+        point: IndexLike,
+        step: IndexLike,
     ) -> None:
-        """Write an element, or neighbours, of an operand to its slice."""
+        """Emits the store of an element or vector to shared memory."""
         is_vector = isinstance(value.type, ir.VectorType)
         name = "vector.store" if is_vector else "memref.store"
-        op(name, None, value, memory, *self.place(operand, half, point, step))
+        op(name, None, value, memory, *self.tile_indices(operand, stage, point, step))
 
     @abstractmethod
-    def starts(self) -> list[ir.Value]:
-        """The sums of a thread, in front of all products."""
+    def initial_accumulators(self) -> list[ir.Value]:
+        """Initial accumulators of a thread."""
 
     @abstractmethod
     def multiply(
         self,
-        operands: Sequence[Operand],
-        slices: Sequence[ir.Value],
-        half: Extent,
-        sums: list[ir.Value],
+        operands: Sequence[TiledOperand],
+        buffers: Sequence[ir.Value],
+        stage: IndexLike,
+        accumulators: list[ir.Value],
         thread: ir.Value,
     ) -> list[ir.Value]:
-        """The sums of a thread after a slice."""
+        """Emits the multiply-adds of a K tile; returns the accumulators."""
 
     @abstractmethod
     def results(
-        self, sums: Sequence[ir.Value], thread: ir.Value
-    ) -> list[tuple[Extent, list[tuple[Extent, ir.Value]]]]:
-        """Where in the tile the sums of a thread are: by row, columns and vectors there."""
-
-    # the kernel
+        self, accumulators: Sequence[ir.Value], thread: ir.Value
+    ) -> list[tuple[IndexLike, list[tuple[IndexLike, ir.Value]]]]:
+        """The accumulators by row of the tile: pairs of a column and a vector."""
 
     def _write_tiles(self) -> None:
-        """A block for each tile of the result; neighbours share columns."""
-        cut, tiles = self.cut, [self.cut.parts, *self.tiles]
+        """Emits a launch with a block per tile; adjacent blocks share columns."""
+        tiling, tiles = self.tiling, [self.tiling.split_k, *self.tiles]
 
         def thread(block: ir.Value, number: ir.Value) -> None:
-            part, *where, column, row = unflatten(block, tiles)
-            points = {a.number: p for a, p in zip(self._outer, where, strict=True)}
-            points[PART] = part
-            firsts = multiply(row, cut.rows), multiply(column, cut.columns)
-            self._finish(points, firsts, number, self._sums(points, firsts, number))
+            split, *where, column, row = unflatten(block, tiles)
+            points = {a.number: p for a, p in zip(self._batch, where, strict=True)}
+            points[SPLIT] = split
+            firsts = multiply(row, tiling.rows), multiply(column, tiling.columns)
+            self._write_epilogue(
+                points, firsts, number, self._main_loop(points, firsts, number)
+            )
 
-        # Few sums need far fewer registers than that, and those of f64 more.
-        is_full = cut.rows * cut.columns == _MANY_SUMS * cut.threads
+        # Fewer accumulators need far fewer registers, and those of f64 more.
+        is_full = tiling.rows * tiling.columns == _FULL_ACCUMULATORS * tiling.threads
         is_full = is_full and self.plan.element.width <= _WORD_BITS
-        at_once = _THREADS_AT_ONCE // cut.threads if is_full else 1
-        launch(product(tiles), cut.threads, thread, at_once)
+        min_blocks_per_sm = _RESIDENT_THREADS // tiling.threads if is_full else 1
+        launch(product(tiles), tiling.threads, thread, min_blocks_per_sm)
 
-    def _sums(
+    def _main_loop(
         self,
-        outer: Mapping[int, Extent],
-        firsts: tuple[Extent, Extent],
+        outer: Mapping[int, IndexLike],
+        firsts: tuple[IndexLike, IndexLike],
         thread: ir.Value,
     ) -> list[ir.Value]:
-        """The sums of a thread of the tile from a row and a column on."""
-        cut = self.cut
+        """Emits the main loop; returns the accumulators of a thread.
+
+        Args:
+            firsts: first row and first column of the tile.
+        """
+        tiling = self.tiling
         sides = (
-            (self.plan.rows_of, self._rows, cut.rows),
-            (self.plan.columns_of, self._columns, cut.columns),
+            (self.plan.lhs, self._rows, tiling.rows),
+            (self.plan.rhs, self._columns, tiling.columns),
         )
         operands = [
-            Operand(
-                factor,
-                Flat.of(factor.access),
+            TiledOperand(
+                operand,
+                FlatAccess.of(operand.access),
                 side,
-                self._summed,
+                self._k,
                 size,
-                cut.depth,
+                tiling.depth,
                 self.element,
-                cut.threads,
+                tiling.threads,
             )
-            for factor, side, size in sides
+            for operand, side, size in sides
         ]
-        are_copied = self.copies and all(o.is_copied for o in operands)
-        write = self._copied_sums if are_copied else self._staged_sums
+        uses_async_copy = self.allows_async_copy and all(
+            o.supports_async_copy for o in operands
+        )
+        write = self._async_copy_loop if uses_async_copy else self._register_staged_loop
         return write(operands, outer, firsts, thread)
 
-    def _slices(self, operands: Sequence[Operand], count: int) -> list[ir.Value]:
-        shapes = [[count, *self.slice_shape(o)] for o in operands]
+    def _alloc_buffers(
+        self, operands: Sequence[TiledOperand], count: int
+    ) -> list[ir.Value]:
+        shapes = [[count, *self.tile_shape(o)] for o in operands]
         return [alloc_shared(shape, self.element) for shape in shapes]
 
-    def _staged_sums(
+    def _register_staged_loop(
         self,
-        operands: Sequence[Operand],
-        outer: Mapping[int, Extent],
-        firsts: tuple[Extent, Extent],
+        operands: Sequence[TiledOperand],
+        outer: Mapping[int, IndexLike],
+        firsts: tuple[IndexLike, IndexLike],
         thread: ir.Value,
     ) -> list[ir.Value]:
-        """What is read ahead waits in registers; two slices take turns."""
-        slices = self._slices(operands, 2)
-        begin, turns = self._share(outer)
+        """Main loop with register staging: double-buffered shared memory."""
+        buffers = self._alloc_buffers(operands, 2)
+        begin, k_tiles = self._k_range(outer)
 
-        def read(number: Extent) -> list[list[ir.Value]]:
-            step = multiply(add(begin, number), self.cut.depth)
+        def load_tile(number: IndexLike) -> list[list[ir.Value]]:
+            step = multiply(add(begin, number), self.tiling.depth)
             return [
-                o.read(outer, first, step, thread)
+                o.load(outer, first, step, thread)
                 for o, first in zip(operands, firsts, strict=True)
             ]
 
-        def write(pieces: Sequence[Sequence[ir.Value]], half: Extent) -> None:
-            for operand, found, memory in zip(operands, pieces, slices, strict=True):
-                for value, (point, step) in operand.pieces(found, thread):
-                    self.put(operand, value, memory, half, point, step)
+        def write(vectors: Sequence[Sequence[ir.Value]], stage: IndexLike) -> None:
+            for operand, found, memory in zip(operands, vectors, buffers, strict=True):
+                for value, (point, step) in operand.positioned(found, thread):
+                    self.store_shared(operand, value, memory, stage, point, step)
 
-        def turn(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            following = read(add(number, 1))
-            half = rem(number, 2)
-            after = self.multiply(operands, slices, half, list(before), thread)
+        def step(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            following = load_tile(add(number, 1))
+            stage = rem(number, 2)
+            after = self.multiply(operands, buffers, stage, list(before), thread)
             write(following, rem(add(number, 1), 2))
             barrier()
             return after
 
-        write(read(0), 0)
+        write(load_tile(0), 0)
         barrier()
-        return for_loop(0, turns, 1, turn, self.starts())
+        return for_loop(0, k_tiles, 1, step, self.initial_accumulators())
 
-    def _copied_sums(
+    def _async_copy_loop(
         self,
-        operands: Sequence[Operand],
-        outer: Mapping[int, Extent],
-        firsts: tuple[Extent, Extent],
+        operands: Sequence[TiledOperand],
+        outer: Mapping[int, IndexLike],
+        firsts: tuple[IndexLike, IndexLike],
         thread: ir.Value,
     ) -> list[ir.Value]:
-        """Slices are on their way to shared memory while others are multiplied."""
-        slices = self._slices(operands, _STAGES)
-        begin, turns = self._share(outer)
+        """Main loop with a multistage ``cp.async`` pipeline."""
+        buffers = self._alloc_buffers(operands, _STAGES)
+        begin, k_tiles = self._k_range(outer)
 
-        def copy(number: Extent) -> None:
+        def copy(number: IndexLike) -> None:
             stage = rem(number, _STAGES)
-            for operand, first, memory in zip(operands, firsts, slices, strict=True):
+            for operand, first, memory in zip(operands, firsts, buffers, strict=True):
 
-                def place(
-                    point: Extent, step: Extent, operand: Operand = operand
+                def shared_indices(
+                    point: IndexLike, step: IndexLike, operand: TiledOperand = operand
                 ) -> list[ir.Value]:
-                    return self.place(operand, stage, point, step)
+                    return self.tile_indices(operand, stage, point, step)
 
-                step = multiply(add(begin, number), self.cut.depth)
-                operand.copy(outer, first, step, thread, place, memory)
+                step = multiply(add(begin, number), self.tiling.depth)
+                operand.copy_async(outer, first, step, thread, shared_indices, memory)
             op("nvvm.cp.async.commit.group", None)
 
-        def turn(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            # All but the last slices on their way have arrived, those of all threads.
+        def step(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            # The copies of this stage have completed, and after the barrier those of all
+            # threads.
             i32 = ir.IntegerType.get_signless(32)
             op("nvvm.cp.async.wait.group", None, n=ir.IntegerAttr.get(i32, _STAGES - 2))
             barrier()
             copy(add(number, _STAGES - 1))
             stage = rem(number, _STAGES)
-            return self.multiply(operands, slices, stage, list(before), thread)
+            return self.multiply(operands, buffers, stage, list(before), thread)
 
         for number in range(_STAGES - 1):
             copy(number)
-        return for_loop(0, turns, 1, turn, self.starts())
+        return for_loop(0, k_tiles, 1, step, self.initial_accumulators())
 
-    def _finish(
+    def _write_epilogue(
         self,
-        outer: Mapping[int, Extent],
-        firsts: tuple[Extent, Extent],
+        outer: Mapping[int, IndexLike],
+        firsts: tuple[IndexLike, IndexLike],
         thread: ir.Value,
-        sums: Sequence[ir.Value],
+        accumulators: Sequence[ir.Value],
     ) -> None:
-        """Write the sums of a thread, through the maps that follow."""
+        """Emits the epilogue of a thread's accumulators."""
         first_row, first_column = firsts
-        for place, found in self.results(sums, thread):
-            row = add(first_row, place)
+        for row_in_tile, found in self.results(accumulators, thread):
+            row = add(first_row, row_in_tile)
 
             def write_row(
-                row: Extent = row,
-                found: Sequence[tuple[Extent, ir.Value]] = found,
+                row: IndexLike = row,
+                found: Sequence[tuple[IndexLike, ir.Value]] = found,
             ) -> None:
-                at = {**outer, **self._rows.points(row)}
+                at = {**outer, **self._rows.delinearize(row)}
                 for column, value in found:
-                    self._finish_vector(at, add(first_column, column), value)
+                    self._write_vector(at, add(first_column, column), value)
 
             if_less(row, self._rows.extent, write_row)

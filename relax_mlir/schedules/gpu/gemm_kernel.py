@@ -1,7 +1,7 @@
-"""What all kernels of contractions share: their axes, and what happens to the sums.
+"""Base of all GEMM kernels: matching, tile sizes, M/N/K dimensions, split-K, epilogue.
 
-A block has a tile of the result at a time. Operands are read by their indices, so that
-convolutions are products of windows.
+A thread block computes a tile of the output at a time. Operands are read by their access
+maps, so that convolutions are implicit GEMMs.
 """
 
 from __future__ import annotations
@@ -13,68 +13,74 @@ from typing import TypeVar
 
 from mlir import ir
 
-from relax_mlir.indexing import Linear, Part
-from relax_mlir.schedules.configuration import Configuration
-from relax_mlir.schedules.contraction_axes import Axis, merged
-from relax_mlir.schedules.contraction_plan import Factor, Plan, plan_contraction
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.analysis.index_maps import AffineForm, TiledIndex
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     ceil_div,
     minimum,
     multiply,
     op,
-    static,
+    static_size,
     subtract,
 )
+from relax_mlir.schedules.configuration import Configuration
+from relax_mlir.schedules.contraction_axes import Axis, merge_axes
 from relax_mlir.schedules.epilogue import Epilogue
-from relax_mlir.schedules.gpu.gemm_parts import PART, PartialSums, part_count
-from relax_mlir.schedules.gpu.gemm_tile import Side
-from relax_mlir.schedules.gpu.launch import PROCESSORS, if_less
-from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.gpu.gemm_tile import GemmDim
+from relax_mlir.schedules.gpu.launch import SM_COUNT, if_less
+from relax_mlir.schedules.gpu.split_k import SPLIT, SplitKWorkspace, split_k_count
+from relax_mlir.schedules.kernel_view import Access, Kernel, point_count
+from relax_mlir.schedules.match_contraction import (
+    ContractionOperand,
+    ContractionPlan,
+    plan_contraction,
+)
 from relax_mlir.schedules.padding import Padding, split_padding
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = [
-    "Cut",
-    "CutConfiguration",
     "GemmKernel",
-    "accesses_by_row",
-    "check_factors",
+    "Tiling",
+    "TilingConfiguration",
+    "check_operand_types",
     "plan_gemm",
-    "ranked",
+    "rank_gemm_configurations",
+    "row_accesses",
 ]
 
-_FEW_BLOCKS = PROCESSORS * 31 // 32  # fewer leave processors without work
+_MIN_BLOCKS = SM_COUNT * 31 // 32  # fewer leave SMs idle
 
 
 @dataclass(frozen=True)
-class Cut:
-    """How a contraction is cut.
+class Tiling:
+    """Tile sizes of a GEMM.
 
     Attributes:
-        rows, columns: of a block's tile; depth: steps of the sum of a slice.
+        rows, columns: of a block tile; depth: of a K tile.
         threads: of a block.
-        parts: of the sum, which blocks share.
+        split_k: number of blocks that share the K dimension of a tile.
     """
 
     rows: int
     columns: int
     depth: int
     threads: int
-    parts: int = 1
+    split_k: int = 1
 
 
-def plan_gemm(kernel: Kernel) -> Plan:
-    """The plan of a contraction whose operands are read by linear indices.
+def plan_gemm(kernel: Kernel) -> ContractionPlan:
+    """Matches a contraction whose operands have affine access maps.
+
+    A fused zero-pad of the left operand becomes implicit padding.
 
     Raises:
-        Refusal: it is none.
+        Refusal: it is no such contraction.
     """
     padding, statements = split_padding(kernel)
     plan = plan_contraction(replace(kernel, statements=statements))
-    if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
-        raise Refusal("an operand is read by parts of an axis")
+    if any(isinstance(form, TiledIndex) for form in (*plan.a.forms, *plan.b.forms)):
+        raise NotApplicable("an operand is indexed by floordiv or mod of an axis")
     extents = plan.anchor.extents
     columns = tuple(axis for axis in plan.n if extents[axis] != 1) or plan.n[-1:]
     plan = replace(plan, n=columns)
@@ -83,20 +89,22 @@ def plan_gemm(kernel: Kernel) -> Plan:
     others = [plan.b, *(access for m in plan.maps for access in m.inputs)]
     is_read_once = all(access.buffer != padding.buffer for access in others)
     if padding.buffer != plan.a.buffer or not is_read_once:
-        raise Refusal("what it pads are no rows, or not these alone")
+        raise NotApplicable("it pads something other than its left operand")
     if float(padding.fill.value) != 0:
-        raise Refusal("it pads with other numbers than 0")
-    return replace(plan, rows_of=_padded(plan, padding))
+        raise NotApplicable("its padding is not zero")
+    return replace(plan, lhs=_padded(plan, padding))
 
 
-def _padded(plan: Plan, padding: Padding) -> Factor:
-    """The rows' operand, read where it is, and as zeros where it is not."""
+def _padded(plan: ContractionPlan, padding: Padding) -> ContractionOperand:
+    """The left operand with implicit padding: predicated loads of the unpadded buffer."""
     forms, edges = [], set()
     extents = plan.anchor.extents
     for dimension, form in enumerate(plan.a.forms):
-        assert isinstance(form, Linear)  # plan_gemm has checked it
-        shifted = Linear(form.coefficients, form.constant - padding.before[dimension])
-        ends = [n * (static(extents[a]) - 1) for a, n in form.coefficients.items()]
+        assert isinstance(form, AffineForm)  # plan_gemm has checked it
+        shifted = AffineForm(
+            form.coefficients, form.constant - padding.before[dimension]
+        )
+        ends = [n * (static_size(extents[a]) - 1) for a, n in form.coefficients.items()]
         least, most = (
             shifted.constant + sum(choose(0, end) for end in ends)
             for choose in (min, max)
@@ -105,153 +113,162 @@ def _padded(plan: Plan, padding: Padding) -> Factor:
             edges.add(dimension)
         forms.append(shifted)
     access = Access(padding.source, tuple(forms))
-    return Factor(access, plan.rows_of.extend, frozenset(edges))
+    return ContractionOperand(access, plan.lhs.extend, frozenset(edges))
 
 
-def check_factors(plan: Plan, elements: Sequence[str]) -> None:
-    """Refuse factors that tensor cores do not multiply.
+def check_operand_types(plan: ContractionPlan, elements: Sequence[str]) -> None:
+    """Checks that tensor cores support the operand types.
 
     Args:
-        elements: that they do.
+        elements: supported types.
 
     Raises:
-        Refusal: both are not of one of these, or are not summed in f32.
+        Refusal: the operands are not both of one of them, or do not accumulate in f32.
     """
-    types = {str(f.element) for f in (plan.rows_of, plan.columns_of)}
+    types = {str(f.element) for f in (plan.lhs, plan.rhs)}
     if str(plan.element) != "f32" or len(types) > 1 or not types <= {*elements}:
-        raise Refusal(
-            f"its factors are no pairs of {' or of '.join(elements)} summed in f32"
+        raise NotApplicable(
+            f"its operands are not both {' or '.join(elements)}, accumulated in f32"
         )
 
 
 @dataclass(frozen=True)
-class CutConfiguration(Configuration):
-    """How a kernel of a contraction is written.
+class TilingConfiguration(Configuration):
+    """Configuration of a GEMM kernel.
 
     Attributes:
-        parts: of the sum, which blocks share.
+        split_k: number of blocks that share the K dimension of a tile.
     """
 
-    parts: int = field(default=1, kw_only=True)
+    split_k: int = field(default=1, kw_only=True)
 
     @property
     @abstractmethod
-    def cut(self) -> Cut:
-        """What is common to all of them."""
+    def tiling(self) -> Tiling:
+        """The tile sizes."""
 
 
-C = TypeVar("C", bound=CutConfiguration)
+C = TypeVar("C", bound=TilingConfiguration)
 
 
-def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
-    """Configurations, the largest first, that with the first that busies all processors.
+def rank_gemm_configurations(plan: ContractionPlan, known: Sequence[C]) -> list[C]:
+    """Ranks configurations: first the largest tiles that occupy all SMs.
 
-    Where none does, blocks share the terms of tiles.
+    If none does, the first is the smallest tiles with split-K.
+
+    Args:
+        known: largest tiles first.
     """
     extents = plan.anchor.extents
     rows, columns, outer = (
         point_count([extents[axis] for axis in axes])
         for axes in (plan.m, plan.n, plan.outer)
     )
-    terms = [extents[axis] for axis in plan.k]
-    # Memory for all parts of an open number of rows might be more than there is.
+    k = [extents[axis] for axis in plan.k]
+    # With dynamic extents, the split-K workspace might not fit in memory.
     are_known = all(isinstance(e, int) for e in extents)
 
-    def tiles(made: C) -> int:
-        down, across = -(-rows // made.cut.rows), -(-columns // made.cut.columns)
+    def tiles(config: C) -> int:
+        down, across = (
+            -(-rows // config.tiling.rows),
+            -(-columns // config.tiling.columns),
+        )
         return outer * down * across
 
-    best = next((c for c in known if tiles(c) >= _FEW_BLOCKS), known[-1])
+    best = next((c for c in known if tiles(c) >= _MIN_BLOCKS), known[-1])
     others = [other for other in known if other != best]
     if are_known:
-        turns = -(-point_count(terms) // best.cut.depth)
-        parts = part_count(plan, tiles(best), turns)
-        if parts > 1:
-            return [replace(best, parts=parts), best, *others]
+        k_tiles = -(-point_count(k) // best.tiling.depth)
+        split_k = split_k_count(plan, tiles(best), k_tiles)
+        if split_k > 1:
+            return [replace(best, split_k=split_k), best, *others]
     return [best, *others]
 
 
-def accesses_by_row(plan: Plan) -> list[Access]:
-    """What is read and written by the rows of a contraction."""
+def row_accesses(plan: ContractionPlan) -> list[Access]:
+    """The accesses that depend on the M axes: left operand, epilogue inputs, result."""
     return [plan.a, *Epilogue(plan.anchor, plan.maps, plan.n, 1).accesses]
 
 
 class GemmKernel(ABC):
-    """Writes a contraction.
+    """Emitter of a GEMM.
 
     Args:
-        plan: the contraction; cut: how it is cut.
-        lanes: neighbouring columns that a thread has the sums of.
+        plan: the contraction; tiling: tile sizes.
+        lanes: adjacent columns of an accumulator vector of a thread.
     """
 
-    def __init__(self, plan: Plan, cut: Cut, lanes: int) -> None:
-        self.plan, self.cut = plan, cut
+    def __init__(self, plan: ContractionPlan, tiling: Tiling, lanes: int) -> None:
+        self.plan, self.tiling = plan, tiling
         extents = plan.anchor.extents
-        self._outer = [Axis(i, extents[i]) for i in plan.outer]
-        edge = plan.rows_of.edge_axes  # whose places are looked at one by one
-        self._rows = Side(merged(plan.m, extents, accesses_by_row(plan), edge))
-        self._columns = Side(merged(plan.n, extents, [plan.b]))
-        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b], edge))
+        self._batch = [Axis(i, extents[i]) for i in plan.outer]
+        edge = plan.lhs.padded_axes  # not fused: their loads are predicated
+        self._rows = GemmDim(merge_axes(plan.m, extents, row_accesses(plan), edge))
+        self._columns = GemmDim(merge_axes(plan.n, extents, [plan.b]))
+        self._k = GemmDim(merge_axes(plan.k, extents, [plan.a, plan.b], edge))
         width = self._columns.extent
         is_even = isinstance(width, int) and width % lanes == 0
-        self._epilogue: Epilogue | PartialSums = Epilogue(
+        self._epilogue: Epilogue | SplitKWorkspace = Epilogue(
             plan.anchor, plan.maps, plan.n, lanes if is_even else 1
         )
         self._lanes = lanes
 
     def write(self) -> None:
-        """Write the launches."""
-        if self.cut.parts == 1:
+        """Emits the launches."""
+        if self.tiling.split_k == 1:
             self._write_tiles()
             return
-        axes, lanes = [*self._outer, *self._row_axes], self._epilogue.lanes
-        columns = Axis(self.plan.n[-1], self._columns.extent)  # as points name them
-        sums = PartialSums(self.plan, axes, columns, self.cut.parts, lanes)
-        self._epilogue = sums
+        axes, lanes = [*self._batch, *self._row_axes], self._epilogue.lanes
+        # The fused N dimension, by the number of its last axis.
+        columns = Axis(self.plan.n[-1], self._columns.extent)
+        workspace = SplitKWorkspace(
+            self.plan, axes, columns, self.tiling.split_k, lanes
+        )
+        self._epilogue = workspace
         self._write_tiles()
-        sums.add_up()
+        workspace.reduce()
 
     @abstractmethod
     def _write_tiles(self) -> None:
-        """Launch what computes all tiles, or all parts of all tiles."""
+        """Emits the launch that computes all tiles, or all K splits of them."""
 
     @property
     def _row_axes(self) -> Sequence[Axis]:
-        """The axes of rows, as points of results name them."""
+        """The M axes by which the epilogue is indexed."""
         return self._rows.axes
 
-    def _share(self, at: Mapping[int, Extent]) -> tuple[Extent, Extent]:
-        """The first slice of a part of the sum, and how many it has."""
-        turns = ceil_div(self._summed.extent, self.cut.depth)
-        if self.cut.parts == 1:
-            return 0, turns
-        per_part = ceil_div(turns, self.cut.parts)
-        first = multiply(at[PART], per_part)
-        return first, minimum(subtract(turns, first), per_part)
+    def _k_range(self, at: Mapping[int, IndexLike]) -> tuple[IndexLike, IndexLike]:
+        """The first K tile of a split, and the number of its K tiles."""
+        k_tiles = ceil_div(self._k.extent, self.tiling.depth)
+        if self.tiling.split_k == 1:
+            return 0, k_tiles
+        per_split = ceil_div(k_tiles, self.tiling.split_k)
+        first = multiply(at[SPLIT], per_split)
+        return first, minimum(subtract(k_tiles, first), per_split)
 
     @property
-    def tiles(self) -> list[Extent]:
-        """How many there are: along the axes of separate products, of columns, of rows."""
+    def tiles(self) -> list[IndexLike]:
+        """Numbers of tiles: along the batch axes, N and M."""
         return [
-            *(axis.extent for axis in self._outer),
-            ceil_div(self._columns.extent, self.cut.columns),
-            ceil_div(self._rows.extent, self.cut.rows),
+            *(axis.extent for axis in self._batch),
+            ceil_div(self._columns.extent, self.tiling.columns),
+            ceil_div(self._rows.extent, self.tiling.rows),
         ]
 
-    def _finish_vector(
-        self, at: Mapping[int, Extent], column: Extent, value: ir.Value
+    def _write_vector(
+        self, at: Mapping[int, IndexLike], column: IndexLike, value: ir.Value
     ) -> None:
-        """Write neighbouring results; one by one where some may lie outside."""
+        """Emits the epilogue of a vector; per element if it may cross the edge."""
         axis, lanes = self.plan.n[-1], self._epilogue.lanes
         for lane in range(0, self._lanes, lanes):
             place = add(column, lane)
-            part = value
+            result = value
             if lanes == 1:
                 where = ir.DenseI64ArrayAttr.get([lane])
                 element = self.plan.element
-                part = op("vector.extract", element, value, static_position=where)
+                result = op("vector.extract", element, value, static_position=where)
 
-            def store(part: ir.Value = part, place: Extent = place) -> None:
-                self._epilogue.store(part, {**at, axis: place}, None)
+            def store(result: ir.Value = result, place: IndexLike = place) -> None:
+                self._epilogue.store(result, {**at, axis: place}, None)
 
             if_less(place, self._columns.extent, store)

@@ -1,4 +1,4 @@
-"""GemmSimt: sums of products, each thread a tile of fused multiply-adds.
+"""GemmSimt rule: GEMM on CUDA cores, with a register tile of FMAs per thread.
 
 Source: V. Volkov and J. Demmel, Benchmarking GPUs to Tune Dense Linear Algebra, SC 2008.
 """
@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     broadcast,
     div,
@@ -25,28 +24,29 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.gpu.gemm_block import GemmBlock
 from relax_mlir.schedules.gpu.gemm_kernel import (
-    Cut,
-    CutConfiguration,
+    Tiling,
+    TilingConfiguration,
     plan_gemm,
-    ranked,
+    rank_gemm_configurations,
 )
-from relax_mlir.schedules.gpu.gemm_tile import Operand
+from relax_mlir.schedules.gpu.gemm_tile import TiledOperand
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.kernel_view import Kernel
+from relax_mlir.schedules.match_contraction import ContractionPlan
 
 __all__ = ["GemmSimt"]
 
-_LANES = 4  # neighbours of a row that a thread computes
-_PAD = 4  # elements behind a row of a slice, so that threads meet different banks
+_LANES = 4  # adjacent accumulators of a thread
+_PAD = 4  # elements of padding per row of shared memory, against bank conflicts
 
 
 @dataclass(frozen=True)
-class GemmSimtConfiguration(CutConfiguration):
-    """How a contraction is cut.
+class GemmSimtConfiguration(TilingConfiguration):
+    """Tile sizes of a SIMT GEMM.
 
     Attributes:
-        rows, columns: of a block's tile; depth: steps of the sum of a slice.
-        thread_rows, thread_columns: of a thread's tile.
+        rows, columns: of a block tile; depth: of a K tile.
+        thread_rows, thread_columns: of a thread tile.
     """
 
     rule = "GemmSimt"
@@ -57,10 +57,10 @@ class GemmSimtConfiguration(CutConfiguration):
     thread_columns: int
 
     @property
-    def cut(self) -> Cut:
+    def tiling(self) -> Tiling:
         across = self.columns // self.thread_columns
         threads = self.rows // self.thread_rows * across
-        return Cut(self.rows, self.columns, self.depth, threads, self.parts)
+        return Tiling(self.rows, self.columns, self.depth, threads, self.split_k)
 
 
 _CONFIGURATIONS = (
@@ -71,123 +71,130 @@ _CONFIGURATIONS = (
 
 
 @dataclass(frozen=True)
-class GemmSimt(GpuRule[Plan]):
-    """Contractions in f32, f64 or i32, on the processors that do all other arithmetic."""
+class GemmSimt(GpuRule[ContractionPlan]):
+    """Contractions in f32, f64 or i32 on CUDA cores."""
 
     configuration: GemmSimtConfiguration | None = None
 
-    def plan(self, kernel: Kernel) -> Plan:
-        """One contraction, and maps of its result."""
+    def plan(self, kernel: Kernel) -> ContractionPlan:
+        """Matches a contraction with an elementwise epilogue."""
         return plan_gemm(kernel)
 
-    def configurations(self, plan: Plan) -> list[GemmSimtConfiguration]:
-        """The largest tiles that give all processors work, then the others."""
-        return ranked(plan, _CONFIGURATIONS)
+    def configurations(self, plan: ContractionPlan) -> list[GemmSimtConfiguration]:
+        """The largest tiles that occupy all SMs first, then the others."""
+        return rank_gemm_configurations(plan, _CONFIGURATIONS)
 
-    def write(self, plan: Plan) -> None:
+    def write(self, plan: ContractionPlan) -> None:
         _GemmSimtBlock(plan, self.configuration or self.configurations(plan)[0]).write()
 
 
 class _GemmSimtBlock(GemmBlock):
-    """Each thread has rows and columns in groups of four.
+    """Emitter of a thread block whose threads have tiles of interleaved 4x4 groups.
 
-    The groups are as far apart as the threads of the block allow, so that those of a warp
-    read neighbours.
+    The groups of a thread are spread over the block tile, so that adjacent threads read
+    adjacent vectors of shared memory.
     """
 
-    def __init__(self, plan: Plan, made: GemmSimtConfiguration) -> None:
-        super().__init__(plan, made.cut, _LANES)
-        self._made = made
+    def __init__(self, plan: ContractionPlan, config: GemmSimtConfiguration) -> None:
+        super().__init__(plan, config.tiling, _LANES)
+        self._config = config
 
     @property
     def element(self) -> ir.Type:
         return self.plan.element
 
-    def slice_shape(self, operand: Operand) -> list[int]:
+    def tile_shape(self, operand: TiledOperand) -> list[int]:
         return [operand.depth, operand.size + _PAD]
 
-    def place(
-        self, operand: Operand, half: Extent, point: Extent, step: Extent
+    def tile_indices(
+        self, operand: TiledOperand, stage: IndexLike, point: IndexLike, step: IndexLike
     ) -> list[ir.Value]:
-        return [index(half), index(step), index(point)]
+        return [index(stage), index(step), index(point)]
 
-    def put(
+    def store_shared(
         self,
-        operand: Operand,
+        operand: TiledOperand,
         value: ir.Value,
         memory: ir.Value,
-        half: Extent,
-        point: Extent,
-        step: Extent,
+        stage: IndexLike,
+        point: IndexLike,
+        step: IndexLike,
     ) -> None:
-        if not (isinstance(value.type, ir.VectorType) and operand.is_along_sum):
-            super().put(operand, value, memory, half, point, step)
+        if not (isinstance(value.type, ir.VectorType) and operand.is_k_major):
+            super().store_shared(operand, value, memory, stage, point, step)
             return
         for n in range(value.type.shape[0]):
             where = ir.DenseI64ArrayAttr.get([n])
             one = op("vector.extract", self.element, value, static_position=where)
-            super().put(operand, one, memory, half, point, add(step, n))
+            super().store_shared(operand, one, memory, stage, point, add(step, n))
 
-    def starts(self) -> list[ir.Value]:
+    def initial_accumulators(self) -> list[ir.Value]:
         start = op("arith.constant", self.element, value=self.plan.anchor.start)
-        count = self._made.thread_rows * self._made.thread_columns // _LANES
+        count = self._config.thread_rows * self._config.thread_columns // _LANES
         return [broadcast(start, _LANES)] * count
 
-    def _place(self, thread: ir.Value) -> tuple[Extent, Extent]:
-        """Where the thread is among the rows and columns of threads."""
-        across = self._made.columns // self._made.thread_columns
+    def _thread_position(self, thread: ir.Value) -> tuple[IndexLike, IndexLike]:
+        """Row and column of a thread in the grid of thread tiles."""
+        across = self._config.columns // self._config.thread_columns
         return div(thread, across), rem(thread, across)
 
-    def _groups(self, place: Extent, size: int, own: int) -> list[Extent]:
-        """Where in the tile a thread's groups of four begin."""
-        groups = own // _LANES
+    def _groups(self, position: IndexLike, size: int, extent: int) -> list[IndexLike]:
+        """Offsets in the block tile of a thread's groups of four."""
+        groups = extent // _LANES
         apart = size // groups
-        return [add(multiply(place, _LANES), n * apart) for n in range(groups)]
+        return [add(multiply(position, _LANES), n * apart) for n in range(groups)]
 
     def multiply(
         self,
-        operands: Sequence[Operand],
-        slices: Sequence[ir.Value],
-        half: Extent,
-        sums: list[ir.Value],
+        operands: Sequence[TiledOperand],
+        buffers: Sequence[ir.Value],
+        stage: IndexLike,
+        accumulators: list[ir.Value],
         thread: ir.Value,
     ) -> list[ir.Value]:
-        rows, columns = slices
-        made, (y, x) = self._made, self._place(thread)
+        rows, columns = buffers
+        config, (y, x) = self._config, self._thread_position(thread)
         type_ = vector_type(_LANES, self.element)
 
-        def load(memory: ir.Value, k: int, place: Extent) -> ir.Value:
-            return op("vector.load", type_, memory, index(half), index(k), index(place))
+        def load(memory: ir.Value, k: int, offset: IndexLike) -> ir.Value:
+            return op(
+                "vector.load",
+                type_,
+                memory,
+                index(stage),
+                index(k),
+                index(offset),
+            )
 
-        for k in range(made.depth):
-            factors = []
-            for place in self._groups(y, made.rows, made.thread_rows):
-                found = load(rows, k, place)
+        for k in range(config.depth):
+            lhs = []
+            for offset in self._groups(y, config.rows, config.thread_rows):
+                found = load(rows, k, offset)
                 for lane in range(_LANES):
                     where = ir.DenseI64ArrayAttr.get([lane])
-                    factors.append(
+                    lhs.append(
                         op("vector.extract", self.element, found, static_position=where)
                     )
             across = [
-                load(columns, k, place)
-                for place in self._groups(x, made.columns, made.thread_columns)
+                load(columns, k, offset)
+                for offset in self._groups(x, config.columns, config.thread_columns)
             ]
-            totals = iter(sums)
-            sums = [
-                multiply_add(broadcast(factor, _LANES), column, next(totals))
-                for factor in factors
+            totals = iter(accumulators)
+            accumulators = [
+                multiply_add(broadcast(a, _LANES), column, next(totals))
+                for a in lhs
                 for column in across
             ]
-        return sums
+        return accumulators
 
     def results(
-        self, sums: Sequence[ir.Value], thread: ir.Value
-    ) -> list[tuple[Extent, list[tuple[Extent, ir.Value]]]]:
-        made, (y, x) = self._made, self._place(thread)
-        totals = iter(sums)
-        columns = self._groups(x, made.columns, made.thread_columns)
+        self, accumulators: Sequence[ir.Value], thread: ir.Value
+    ) -> list[tuple[IndexLike, list[tuple[IndexLike, ir.Value]]]]:
+        config, (y, x) = self._config, self._thread_position(thread)
+        totals = iter(accumulators)
+        columns = self._groups(x, config.columns, config.thread_columns)
         return [
             (add(group, lane), [(column, next(totals)) for column in columns])
-            for group in self._groups(y, made.rows, made.thread_rows)
+            for group in self._groups(y, config.rows, config.thread_rows)
             for lane in range(_LANES)
         ]

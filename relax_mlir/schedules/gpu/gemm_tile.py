@@ -1,4 +1,4 @@
-"""Tiles of the operands of a contraction, on their way from memory to a block's threads."""
+"""Global-memory tiles of GEMM operands: thread mapping, predicated loads, ``cp.async``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.contraction_axes import Axis
-from relax_mlir.schedules.contraction_plan import Factor
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     broadcast,
     constant,
@@ -26,18 +24,20 @@ from relax_mlir.schedules.emit import (
     unflatten,
     vector_type,
 )
-from relax_mlir.schedules.flat import Flat
+from relax_mlir.schedules.contraction_axes import Axis
+from relax_mlir.schedules.divisibility import known_divisor
+from relax_mlir.schedules.flat_buffers import FlatAccess
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES
-from relax_mlir.schedules.multiples import multiple_of
+from relax_mlir.schedules.match_contraction import ContractionOperand
 
-__all__ = ["Operand", "Side"]
+__all__ = ["GemmDim", "TiledOperand"]
 
-_AT_ONCE = 8  # accesses of 16 bytes to shared memory
+_PHASE_THREADS = 8  # threads whose 16-byte shared-memory accesses are one transaction
 
 
 @dataclass(frozen=True)
-class Side:
-    """The axes of one side of a contraction: its rows, its columns, or its sum.
+class GemmDim:
+    """A GEMM dimension (M, N or K) as one or several loop axes.
 
     Attributes:
         axes: outermost first.
@@ -46,208 +46,226 @@ class Side:
     axes: Sequence[Axis]
 
     @property
-    def extent(self) -> Extent:
-        """How many points it has."""
+    def extent(self) -> IndexLike:
+        """Extent of the dimension: the product of its axes."""
         return product([axis.extent for axis in self.axes])
 
-    def points(self, number: Extent) -> dict[int, Extent]:
-        """The axes of a point, from its number."""
+    def delinearize(self, number: IndexLike) -> dict[int, IndexLike]:
+        """Delinearizes an index of the dimension into its axes."""
         where = unflatten(index(number), [axis.extent for axis in self.axes])
         return {axis.number: at for axis, at in zip(self.axes, where, strict=True)}
 
-    def walks_in(self, flat: Flat, count: int) -> bool:
-        """Whether runs of ``count`` points lie side by side in an operand."""
+    def is_contiguous_in(self, flat: FlatAccess, count: int) -> bool:
+        """Whether vectors of ``count`` points are contiguous in an operand."""
         last = self.axes[-1]
-        step, extent = flat.step(last.number), last.extent
-        is_whole = isinstance(extent, int) and extent % count == 0
-        return isinstance(step, int) and step == 1 and is_whole
+        stride, extent = flat.step(last.number), last.extent
+        is_divisible = isinstance(extent, int) and extent % count == 0
+        return isinstance(stride, int) and stride == 1 and is_divisible
 
 
 @dataclass(frozen=True)
-class Operand:
-    """One operand of a contraction, read in tiles of ``size`` points by ``depth`` of the sum.
+class TiledOperand:
+    """A GEMM operand, loaded in tiles of ``size`` (M or N) by ``depth`` (K).
 
     Attributes:
-        factor: how it is read.
-        flat: where its elements lie.
-        side: its rows or columns; summed: the sum.
+        operand: the operand of the contraction.
+        flat: its linear layout.
+        mn_dim: its M or N dimension; k_dim: the K dimension.
         size, depth: of a tile.
-        element: the type that its elements get.
+        element: type to which loaded elements are extended.
         threads: of a block.
     """
 
-    factor: Factor
-    flat: Flat
-    side: Side
-    summed: Side
+    operand: ContractionOperand
+    flat: FlatAccess
+    mn_dim: GemmDim
+    k_dim: GemmDim
     size: int
     depth: int
     element: ir.Type
     threads: int
 
     @property
-    def run(self) -> int:
-        """Neighbours that a thread reads at once."""
-        most = 8 * ACCESS_BYTES // self.factor.element.width
+    def vector_width(self) -> int:
+        """Vector width of the loads, in elements."""
+        most = 8 * ACCESS_BYTES // self.operand.element.width
         for count in (8, 4, 2):
-            pieces = self.size * self.depth // count
-            is_even = pieces % self.threads == 0 and self.depth % count == 0
+            vectors = self.size * self.depth // count
+            is_even = vectors % self.threads == 0 and self.depth % count == 0
             is_even = is_even and count <= most
-            if is_even and (self._is_along_sum(count) or self._is_along_side(count)):
+            if is_even and (
+                self._is_contiguous_along_k(count)
+                or self._is_contiguous_along_mn(count)
+            ):
                 return count
         return 1
 
-    def _is_along_sum(self, count: int) -> bool:
-        return self._may_run(self.summed) and self.summed.walks_in(self.flat, count)
+    def _is_contiguous_along_k(self, count: int) -> bool:
+        return self._is_contiguous_along(self.k_dim, count)
 
-    def _is_along_side(self, count: int) -> bool:
-        return self._may_run(self.side) and self.side.walks_in(self.flat, count)
+    def _is_contiguous_along_mn(self, count: int) -> bool:
+        return self._is_contiguous_along(self.mn_dim, count)
 
-    def _may_run(self, side: Side) -> bool:
-        """Whether neighbours are all inside of the operand, or all outside."""
-        return side.axes[-1].number not in self.factor.edge_axes
+    def _is_contiguous_along(self, dim: GemmDim, count: int) -> bool:
+        is_uniform = self._has_uniform_predicate(dim)
+        return is_uniform and dim.is_contiguous_in(self.flat, count)
+
+    def _has_uniform_predicate(self, dim: GemmDim) -> bool:
+        """Whether one predicate holds for all elements of a vector."""
+        return dim.axes[-1].number not in self.operand.padded_axes
 
     @property
-    def is_along_sum(self) -> bool:
-        """Whether the neighbours that a thread reads are steps of the sum."""
-        if self.run > 1:
-            return self._is_along_sum(self.run)
-        step = self.flat.step(self.summed.axes[-1].number)
-        return isinstance(step, int) and step == 1
+    def is_k_major(self) -> bool:
+        """Whether the operand is K-major: vectors are contiguous along K."""
+        if self.vector_width > 1:
+            return self._is_contiguous_along_k(self.vector_width)
+        stride = self.flat.step(self.k_dim.axes[-1].number)
+        return isinstance(stride, int) and stride == 1
 
-    def places(self, thread: ir.Value) -> list[tuple[Extent, Extent]]:
-        """Where in a tile the pieces of a thread begin: the point, and the step of the sum."""
-        run, found = self.run, []
-        pieces = self.size * self.depth // run
-        for first in range(0, pieces, self.threads):
+    def positions(self, thread: ir.Value) -> list[tuple[IndexLike, IndexLike]]:
+        """Positions (point, k) in a tile of the vectors of a thread."""
+        vector_width, found = self.vector_width, []
+        vectors = self.size * self.depth // vector_width
+        for first in range(0, vectors, self.threads):
             number = add(thread, first)
-            if self.is_along_sum:
-                per_row = self.depth // run
-                row = self._apart(div(number, per_row), per_row)
-                found.append((row, multiply(rem(number, per_row), run)))
+            if self.is_k_major:
+                per_row = self.depth // vector_width
+                row = self._permute_rows(div(number, per_row), per_row)
+                found.append((row, multiply(rem(number, per_row), vector_width)))
             else:
-                per_step = self.size // run
+                per_step = self.size // vector_width
                 found.append(
-                    (multiply(rem(number, per_step), run), div(number, per_step))
+                    (
+                        multiply(rem(number, per_step), vector_width),
+                        div(number, per_step),
+                    )
                 )
         return found
 
-    def _apart(self, row: Extent, per_row: int) -> Extent:
-        """Another order of rows: those that eight threads write to shared memory at once.
+    def _permute_rows(self, row: IndexLike, per_row: int) -> IndexLike:
+        """Permutes rows so that the stores of eight threads have no bank conflicts.
 
-        Rows there have one access of 16 bytes behind them. So many rows apart as a row has
-        accesses, they begin at other banks than those that are written too.
+        Rows of shared memory are padded by 16 bytes. Rows that are ``per_row`` apart, the
+        number of 16-byte vectors of a row, then start at different banks.
         """
-        is_whole = self.run * self.element.width == 8 * ACCESS_BYTES
-        if per_row >= _AT_ONCE or self.size % _AT_ONCE or not is_whole:
+        is_full_width = self.vector_width * self.element.width == 8 * ACCESS_BYTES
+        if per_row >= _PHASE_THREADS or self.size % _PHASE_THREADS or not is_full_width:
             return row
-        rows, inside = _AT_ONCE // per_row, rem(row, _AT_ONCE)
-        turned = add(multiply(rem(inside, rows), per_row), div(inside, rows))
-        return add(multiply(div(row, _AT_ONCE), _AT_ONCE), turned)
+        rows, inside = _PHASE_THREADS // per_row, rem(row, _PHASE_THREADS)
+        permuted = add(multiply(rem(inside, rows), per_row), div(inside, rows))
+        return add(multiply(div(row, _PHASE_THREADS), _PHASE_THREADS), permuted)
 
-    def read(
+    def load(
         self,
-        outer: Mapping[int, Extent],
-        first: Extent,
-        step: Extent,
+        outer: Mapping[int, IndexLike],
+        first: IndexLike,
+        k_index: IndexLike,
         thread: ir.Value,
     ) -> list[ir.Value]:
-        """The pieces of a thread, of the tile from a point and a step on; 0 outside.
+        """Emits the predicated loads of a thread's vectors of a tile; 0 out of bounds.
 
         Args:
-            outer: the point of the axes of separate products.
-            first: the first point; step: the first step of the sum.
+            outer: indices of the batch axes.
+            first: first point of the tile; k_index: first k.
         """
         found = []
-        for row, k in self.places(thread):
-            point, at = add(first, row), add(step, k)
-            found.append(self._read_piece(outer, point, at))
+        for row, k in self.positions(thread):
+            point, at = add(first, row), add(k_index, k)
+            found.append(self._load_vector(outer, point, at))
         return found
 
-    def _read_piece(
-        self, outer: Mapping[int, Extent], point: Extent, step: Extent
+    def _load_vector(
+        self, outer: Mapping[int, IndexLike], point: IndexLike, k_index: IndexLike
     ) -> ir.Value:
-        run, element = self.run, self.factor.element
-        type_ = vector_type(run, element) if run > 1 else element
+        vector_width, element = self.vector_width, self.operand.element
+        type_ = vector_type(vector_width, element) if vector_width > 1 else element
 
         def inside() -> ir.Value:
-            name = "vector.load" if run > 1 else "memref.load"
-            return op(name, type_, self.flat.view, self._offset(outer, point, step))
+            name = "vector.load" if vector_width > 1 else "memref.load"
+            return op(name, type_, self.flat.view, self._offset(outer, point, k_index))
 
         def outside() -> ir.Value:
             zero = constant(0, element)
-            return broadcast(zero, run) if run > 1 else zero
+            return broadcast(zero, vector_width) if vector_width > 1 else zero
 
-        is_there = self._is_there(outer, point, step)
-        return if_else(is_there, type_, inside, outside)
+        predicate = self._predicate(outer, point, k_index)
+        return if_else(predicate, type_, inside, outside)
 
-    def _where(
-        self, outer: Mapping[int, Extent], point: Extent, step: Extent
-    ) -> dict[int, Extent]:
-        return {**outer, **self.side.points(point), **self.summed.points(step)}
+    def _point(
+        self, outer: Mapping[int, IndexLike], point: IndexLike, k_index: IndexLike
+    ) -> dict[int, IndexLike]:
+        return {
+            **outer,
+            **self.mn_dim.delinearize(point),
+            **self.k_dim.delinearize(k_index),
+        }
 
     def _offset(
-        self, outer: Mapping[int, Extent], point: Extent, step: Extent
+        self, outer: Mapping[int, IndexLike], point: IndexLike, k_index: IndexLike
     ) -> ir.Value:
-        return index(self.flat.offset(self._where(outer, point, step)))
+        return index(self.flat.offset(self._point(outer, point, k_index)))
 
-    def _is_there(
-        self, outer: Mapping[int, Extent], point: Extent, step: Extent
+    def _predicate(
+        self, outer: Mapping[int, IndexLike], point: IndexLike, k_index: IndexLike
     ) -> ir.Value:
-        """Whether a place of a tile is one of the operand."""
-        tests = [less(point, self.side.extent), less(step, self.summed.extent)]
-        access = self.factor.access
+        """The predicate of an element: whether it is in bounds."""
+        tests = [less(point, self.mn_dim.extent), less(k_index, self.k_dim.extent)]
+        access = self.operand.access
         sizes = ir.MemRefType(access.buffer.type).shape
-        where = self._where(outer, point, step)
-        for dimension in sorted(self.factor.edges):
+        where = self._point(outer, point, k_index)
+        for dimension in sorted(self.operand.edges):
             form = access.forms[dimension]
-            place: Extent = 0
+            index_: IndexLike = 0
             for axis, times in form.coefficients.items():
-                place = add(place, multiply(where.get(axis, 0), times))
-            # What is before the first wraps around to what is far beyond the last.
-            tests.append(less(subtract(place, -form.constant), sizes[dimension]))
+                index_ = add(index_, multiply(where.get(axis, 0), times))
+            # Unsigned comparison: negative indices wrap around to large ones.
+            tests.append(less(subtract(index_, -form.constant), sizes[dimension]))
         first, *others = tests
         for test in others:
             first = op("arith.andi", ir.IntegerType.get_signless(1), first, test)
         return first
 
     @property
-    def is_copied(self) -> bool:
-        """Whether pieces go to shared memory without passing through registers.
+    def supports_async_copy(self) -> bool:
+        """Whether ``cp.async`` can copy the vectors, without passing through registers.
 
-        They must be 16 bytes that begin at multiples of 16, and stay as they are.
+        They must be 16 bytes, 16-byte aligned, and need no conversion.
         """
-        run, element = self.run, self.factor.element
-        is_whole = run * element.width == 8 * ACCESS_BYTES and element == self.element
-        side = self.summed if self.is_along_sum else self.side
-        walked = side.axes[-1].number  # in runs, which begin at multiples of them
-        places = [n for axis, n in self.flat.steps.items() if axis != walked]
-        numbers = (*places, self.flat.constant)
-        return is_whole and all(multiple_of(n) % run == 0 for n in numbers)
+        vector_width, element = self.vector_width, self.operand.element
+        is_full_width = (
+            vector_width * element.width == 8 * ACCESS_BYTES and element == self.element
+        )
+        contiguous = self.k_dim if self.is_k_major else self.mn_dim
+        walked = contiguous.axes[-1].number  # vectors start at multiples of their width
+        strides = [n for axis, n in self.flat.steps.items() if axis != walked]
+        offsets = (*strides, self.flat.constant)
+        return is_full_width and all(
+            known_divisor(n) % vector_width == 0 for n in offsets
+        )
 
-    def copy(
+    def copy_async(
         self,
-        outer: Mapping[int, Extent],
-        first: Extent,
-        step: Extent,
+        outer: Mapping[int, IndexLike],
+        first: IndexLike,
+        k_index: IndexLike,
         thread: ir.Value,
-        place_of: Callable[[Extent, Extent], Sequence[ir.Value]],
+        place_of: Callable[[IndexLike, IndexLike], Sequence[ir.Value]],
         memory: ir.Value,
     ) -> None:
-        """Begin to copy the pieces of a thread to shared memory; 0 from outside.
+        """Emits ``cp.async`` of a thread's vectors to shared memory; 0 out of bounds.
 
         Args:
-            outer, first, step: as for :meth:`read`.
-            place_of: where in the memory a point and a step of the sum are.
+            outer, first, k_index: as for :meth:`load`.
+            place_of: indices in shared memory of a point and a k.
         """
-        count = ir.IntegerAttr.get(ir.IndexType.get(), self.run)
-        for row, k in self.places(thread):
-            point, at = add(first, row), add(step, k)
-            is_there = self._is_there(outer, point, at)
+        count = ir.IntegerAttr.get(ir.IndexType.get(), self.vector_width)
+        for row, k in self.positions(thread):
+            point, at = add(first, row), add(k_index, k)
+            predicate = self._predicate(outer, point, at)
             offset = self._offset(outer, point, at)
             source, elements = (
-                op("arith.select", ir.IndexType.get(), is_there, index(n), index(0))
-                for n in (offset, self.run)
+                op("arith.select", ir.IndexType.get(), predicate, index(n), index(0))
+                for n in (offset, self.vector_width)
             )
             where = place_of(row, k)
             op(
@@ -263,21 +281,18 @@ class Operand:
                 operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, len(where), 1, 1, 1]),
             )
 
-    def pieces(
+    def positioned(
         self, found: Sequence[ir.Value], thread: ir.Value
-    ) -> Iterator[tuple[ir.Value, tuple[Extent, Extent]]]:
-        """What :meth:`read` has found, in the elements' type, and where in the tile it is.
+    ) -> Iterator[tuple[ir.Value, tuple[IndexLike, IndexLike]]]:
+        """The loaded vectors, extended, with their positions (point, k) in the tile."""
+        for vector, position in zip(found, self.positions(thread), strict=True):
+            yield self._extended(vector), position
 
-        That is the point, and the step of the sum.
-        """
-        for piece, place in zip(found, self.places(thread), strict=True):
-            yield self._widened(piece), place
-
-    def _widened(self, piece: ir.Value) -> ir.Value:
-        if self.element == self.factor.element:
-            return piece
-        assert self.factor.extend is not None
+    def _extended(self, vector: ir.Value) -> ir.Value:
+        if self.element == self.operand.element:
+            return vector
+        assert self.operand.extend is not None
         type_ = self.element
-        if isinstance(piece.type, ir.VectorType):
-            type_ = vector_type(piece.type.shape[0], type_)
-        return op(self.factor.extend, type_, piece)
+        if isinstance(vector.type, ir.VectorType):
+            type_ = vector_type(vector.type.shape[0], type_)
+        return op(self.operand.extend, type_, vector)

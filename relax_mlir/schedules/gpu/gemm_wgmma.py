@@ -1,9 +1,9 @@
-"""GemmWgmma: sums of products on Hopper's tensor cores, which read shared memory themselves.
+"""GemmWgmma rule: persistent, warp-specialized GEMM on Hopper with TMA and ``wgmma``.
 
-One thread of a block brings slices of both operands to shared memory by the copy engine,
-some turns ahead; warpgroups multiply them, each 64 rows of the tile. They tell each other by
-barriers which slices are full, and which may be filled again. A block has one tile of the
-result after another, so that slices of the next are on their way while one is written.
+A producer thread loads K tiles of both operands into a multistage pipeline by TMA; consumer
+warpgroups multiply them, 64 rows of the tile each. Full and empty mbarriers synchronize both
+sides. Blocks are persistent: each computes several output tiles, and the loads of the next
+one overlap with the epilogue.
 
 Source: NVIDIA, CUTLASS, "Efficient GEMM in CUDA": warp-specialized persistent kernels.
 """
@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.schedules.contraction_axes import Axis, groups
-from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     div,
     for_loop,
@@ -27,77 +25,79 @@ from relax_mlir.schedules.emit import (
     op,
     product,
     rem,
-    static,
+    static_size,
     subtract,
     unflatten,
 )
-from relax_mlir.schedules.gpu.gemm_kernel import (
-    Cut,
-    CutConfiguration,
-    GemmKernel,
-    accesses_by_row,
-    check_factors,
-    plan_gemm,
-    ranked,
+from relax_mlir.schedules.contraction_axes import Axis, mergeable_groups
+from relax_mlir.schedules.gpu.async_pipeline import Mbarriers, PipelineState
+from relax_mlir.schedules.gpu.epilogue_store import (
+    EPILOGUE_COLUMNS,
+    EPILOGUE_ROWS,
+    EpilogueTiles,
+    store_width,
 )
-from relax_mlir.schedules.gpu.gemm_parts import PART
-from relax_mlir.schedules.gpu.gemm_tile import Side
+from relax_mlir.schedules.gpu.gemm_kernel import (
+    GemmKernel,
+    Tiling,
+    TilingConfiguration,
+    check_operand_types,
+    plan_gemm,
+    rank_gemm_configurations,
+    row_accesses,
+)
+from relax_mlir.schedules.gpu.gemm_tile import GemmDim
 from relax_mlir.schedules.gpu.launch import (
-    PROCESSORS,
-    WARP,
+    SM_COUNT,
+    WARP_SIZE,
     barrier,
     if_less,
     launch,
-    meet_warp,
-    uniform,
-    wait_for_launch_before,
+    sync_warp,
+    wait_for_previous_grid,
+    warp_uniform,
 )
-from relax_mlir.schedules.gpu.patches import (
-    PATCH_COLUMNS,
-    PATCH_ROWS,
-    Patches,
-    neighbours,
-)
-from relax_mlir.schedules.gpu.pipeline import Barriers, Turn
-from relax_mlir.schedules.gpu.row_tiles import RowTile, row_tile
+from relax_mlir.schedules.gpu.row_tiles import RowTile, choose_row_tile
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.gpu.tensor_boxes import (
-    ROW_BYTES,
-    Boxes,
-    boxes_of,
+from relax_mlir.schedules.gpu.split_k import SPLIT
+from relax_mlir.schedules.gpu.tma_tiles import (
+    SWIZZLE_BYTES,
+    TmaOperand,
+    plan_tma_operand,
     window_axes,
 )
 from relax_mlir.schedules.gpu.wgmma import (
-    ROWS,
     WARPGROUP,
-    Matrix,
-    Products,
-    take_registers,
+    WGMMA_M,
+    MatrixDescriptor,
+    WgmmaAccumulator,
+    set_max_registers,
 )
-from relax_mlir.schedules.nest import Access, Kernel, point_count
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.kernel_view import Access, Kernel, point_count
+from relax_mlir.schedules.match_contraction import ContractionPlan
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["GemmWgmma"]
 
-_BAND = 8  # rows of tiles that blocks walk through together, column by column
-_FEWEST = 33  # rows, columns: fewer leave half of a tile empty
+_BAND = 8  # rows of tiles in a band of the threadblock swizzle
+_MIN_EXTENT = 33  # of M and N; below it half of a tile is empty
 _HOPPER = 90
-_TURNED_BITS = 16  # of numbers that instructions take across the sum too
-_KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
-_SHARING_BLOCKS = 8  # that ask for the same columns ahead, at the most
-_ASKED_SLICES = 16
-_SHARING = 2  # warpgroups that multiply, which get the registers of one that copies
-_FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread then
+_MN_MAJOR_BITS = 16  # width of the types whose operands may be MN-major
+_KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # PTX names of operand types
+_MAX_SHARING_BLOCKS = 8  # blocks that prefetch the same columns
+_PREFETCHED_TILES = 16  # of K
+_REALLOCATING = 2  # consumer warpgroups, which get registers of the producer
+_PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232  # per thread then
 
 
 @dataclass(frozen=True)
-class GemmWgmmaConfiguration(CutConfiguration):
-    """How a contraction is cut.
+class GemmWgmmaConfiguration(TilingConfiguration):
+    """Tile sizes and pipeline depth of a GEMM by ``wgmma``.
 
     Attributes:
-        rows, columns: of a tile; depth: steps of the sum of a slice.
-        stages: slices that are on their way, or multiplied.
-        blocks: that run at once, each with some tiles.
+        rows, columns: of a tile; depth: of a K tile.
+        stages: of the pipeline.
+        blocks: size of the persistent grid.
     """
 
     rule = "GemmWgmma"
@@ -105,17 +105,17 @@ class GemmWgmmaConfiguration(CutConfiguration):
     columns: int
     depth: int
     stages: int
-    blocks: int = PROCESSORS
+    blocks: int = SM_COUNT
 
     @property
     def warpgroups(self) -> int:
-        """That multiply."""
-        return self.rows // ROWS
+        """Number of consumer warpgroups."""
+        return self.rows // WGMMA_M
 
     @property
-    def cut(self) -> Cut:
+    def tiling(self) -> Tiling:
         threads = WARPGROUP * (1 + self.warpgroups)
-        return Cut(self.rows, self.columns, self.depth, threads, self.parts)
+        return Tiling(self.rows, self.columns, self.depth, threads, self.split_k)
 
 
 _CONFIGURATIONS = (
@@ -127,56 +127,61 @@ _CONFIGURATIONS = (
 
 
 @dataclass(frozen=True)
-class GemmWgmma(GpuRule[Plan]):
-    """Contractions of f16, bf16 or f8E4M3FN, summed in f32, on Hopper's tensor cores.
+class GemmWgmma(GpuRule[ContractionPlan]):
+    """Contractions of f16, bf16 or f8E4M3FN with f32 accumulation, on Hopper's tensor cores.
 
-    Of f32 too, cut to 11 bits, if TF32 is allowed. Operands begin, and walk, in multiples of
-    16 bytes.
+    Also of f32, truncated to TF32 (11 significant bits), if that is allowed. Base addresses
+    and strides of operands must be multiples of 16 bytes, for TMA.
     """
 
     configuration: GemmWgmmaConfiguration | None = None
 
-    def plan(self, kernel: Kernel) -> Plan:
-        """One contraction, and maps of its result."""
+    def plan(self, kernel: Kernel) -> ContractionPlan:
+        """Matches a contraction with an elementwise epilogue."""
         if self.gpu.sm != _HOPPER:
-            raise Refusal("the device is not of compute capability 9.0")
+            raise NotApplicable("the device is not of compute capability 9.0")
         plan = plan_gemm(kernel)
         wide = ["f32"] if self.gpu.tf32 else []
-        check_factors(plan, ["f16", "bf16", "f8E4M3FN", *wide])
+        check_operand_types(plan, ["f16", "bf16", "f8E4M3FN", *wide])
         extents = plan.anchor.extents
         for axes, what in ((plan.m, "rows"), (plan.n, "columns")):
-            if point_count([extents[axis] for axis in axes]) < _FEWEST:
-                raise Refusal(f"it has fewer than {_FEWEST} {what}")
+            if point_count([extents[axis] for axis in axes]) < _MIN_EXTENT:
+                raise NotApplicable(f"it has fewer than {_MIN_EXTENT} {what}")
         if not all(isinstance(extents[axis], int) for axis in plan.k):
-            raise Refusal("the number of terms is not known")
-        _Operands.of(plan, ROWS, ROWS, _sketch)
+            raise NotApplicable("its K is dynamic")
+        _Operands.of(plan, WGMMA_M, WGMMA_M, _static_extent)
         return plan
 
-    def configurations(self, plan: Plan) -> list[GemmWgmmaConfiguration]:
-        """The largest tiles that give all processors work, then the others."""
-        wide = ROW_BYTES * 8 // plan.rows_of.element.width
-        return ranked(plan, [replace(c, depth=wide) for c in _CONFIGURATIONS])
+    def configurations(self, plan: ContractionPlan) -> list[GemmWgmmaConfiguration]:
+        """The largest tiles that occupy all SMs first, then the others."""
+        wide = SWIZZLE_BYTES * 8 // plan.lhs.element.width
+        return rank_gemm_configurations(
+            plan, [replace(c, depth=wide) for c in _CONFIGURATIONS]
+        )
 
-    def write(self, plan: Plan) -> None:
-        made = self.configuration or self.configurations(plan)[0]
-        _GemmWgmmaKernel(plan, made).write()
+    def write(self, plan: ContractionPlan) -> None:
+        config = self.configuration or self.configurations(plan)[0]
+        _GemmWgmmaKernel(plan, config).write()
 
 
 class _GemmWgmmaKernel(GemmKernel):
-    """The first warpgroup copies; each of the others multiplies 64 rows."""
+    """Emitter of the kernel: warpgroup 0 is the producer, the others have 64 rows each."""
 
-    def __init__(self, plan: Plan, made: GemmWgmmaConfiguration) -> None:
-        super().__init__(plan, made.cut, neighbours(plan, made.parts))
-        self._made = made
-        found = _Operands.of(plan, made.rows, made.columns)
-        self._operands, self._row_tile = (found.rows, found.columns), found.row_tile
-        self._summed = found.summed
-        element = str(plan.rows_of.element)
+    def __init__(self, plan: ContractionPlan, config: GemmWgmmaConfiguration) -> None:
+        super().__init__(plan, config.tiling, store_width(plan, config.split_k))
+        self._config = config
+        operands = _Operands.of(plan, config.rows, config.columns)
+        self._operands, self._row_tile = (
+            (operands.rows, operands.columns),
+            operands.row_tile,
+        )
+        self._k = operands.k_dim
+        element = str(plan.lhs.element)
         self._kind = _KINDS.get(element, element)
-        self._products = Products(made.columns)
+        self._wgmma = WgmmaAccumulator(config.columns)
 
     @property
-    def tiles(self) -> list[Extent]:
+    def tiles(self) -> list[IndexLike]:
         *outer, across, _ = super().tiles
         return [*outer, across, self._row_tile.count]
 
@@ -185,86 +190,88 @@ class _GemmWgmmaKernel(GemmKernel):
         return self._row_tile.axes
 
     def _write_tiles(self) -> None:
-        """As many blocks as the device runs at once, each with some tiles."""
-        maps = [operand.describe() for operand in self._operands]
-        tiles = product([self.cut.parts, *self.tiles])
-        blocks = minimum(tiles, self._made.blocks)
+        """Emits a launch of persistent blocks, each with several tiles."""
+        tensor_maps = [operand.create_tensor_map() for operand in self._operands]
+        tiles = product([self.tiling.split_k, *self.tiles])
+        blocks = minimum(tiles, self._config.blocks)
 
         def thread(block: ir.Value, number: ir.Value) -> None:
-            walk = _Walk(block, tiles, blocks)
-            self._write_block(maps, walk, number)
+            tile_loop = _TileLoop(block, tiles, blocks)
+            self._write_block(tensor_maps, tile_loop, number)
 
-        launch(blocks, self.cut.threads, thread)
+        launch(blocks, self.tiling.threads, thread)
 
     def _write_block(
-        self, maps: Sequence[ir.Value], walk: _Walk, thread: ir.Value
+        self, tensor_maps: Sequence[ir.Value], tile_loop: _TileLoop, thread: ir.Value
     ) -> None:
-        made = self._made
-        ring = _Ring(
-            [operand.alloc(made.stages) for operand in self._operands],
-            Barriers.create(made.stages),
-            Barriers.create(made.stages),
+        config = self._config
+        pipeline = _Pipeline(
+            [operand.alloc(config.stages) for operand in self._operands],
+            Mbarriers.create(config.stages),
+            Mbarriers.create(config.stages),
         )
-        warps = made.warpgroups * WARPGROUP // WARP
-        patches = Patches.create(warps, self.plan.element)
+        warps = config.warpgroups * WARPGROUP // WARP_SIZE
+        epilogue_tiles = EpilogueTiles.create(warps, self.plan.element)
 
         def start() -> None:
-            for number in range(made.stages):
-                ring.full.start(number, 1)
-                ring.empty.start(number, made.warpgroups)
+            for number in range(config.stages):
+                pipeline.full.init(number, 1)
+                pipeline.empty.init(number, config.warpgroups)
             op("nvvm.fence.mbarrier.init", None)
 
-            self._ask_ahead(maps, walk)
+            self._prefetch_columns(tensor_maps, tile_loop)
 
         if_less(thread, 1, start)
-        wait_for_launch_before()
+        wait_for_previous_grid()
         barrier()
-        group = uniform(div(thread, WARPGROUP))
+        group = warp_uniform(div(thread, WARPGROUP))
 
-        def bring() -> None:
-            self._take_registers(is_more=False)
-            if_less(thread, 1, lambda: self._bring(maps, walk, ring))
+        def produce() -> None:
+            self._set_registers(is_increase=False)
+            if_less(thread, 1, lambda: self._produce(tensor_maps, tile_loop, pipeline))
 
         def consume() -> None:
-            self._take_registers(is_more=True)
+            self._set_registers(is_increase=True)
             own = subtract(thread, WARPGROUP)
-            self._multiply(walk, ring, subtract(group, 1), own, patches)
+            self._consume(tile_loop, pipeline, subtract(group, 1), own, epilogue_tiles)
 
-        if_less(group, 1, bring, consume)
+        if_less(group, 1, produce, consume)
 
-    def _ask_ahead(self, maps: Sequence[ir.Value], walk: _Walk) -> None:
-        """Ask for columns, which are weights more often than rows, if few need the same."""
+    def _prefetch_columns(
+        self, tensor_maps: Sequence[ir.Value], tile_loop: _TileLoop
+    ) -> None:
+        """Prefetches the right operand (usually weights) to L2, if few blocks share it."""
         down = self._row_tile.count
-        if not isinstance(down, int) or down > _SHARING_BLOCKS:
+        if not isinstance(down, int) or down > _MAX_SHARING_BLOCKS:
             return
-        first = self._tile(walk.first)
-        begin, turns = self._share(first)
+        first = self._tile(tile_loop.first)
+        begin, k_tiles = self._k_range(first)
 
         def step(k: ir.Value) -> tuple[()]:
-            terms = multiply(add(begin, k), self._made.depth)
-            point = {**first, **self._summed.points(terms)}
-            self._operands[1].ask_ahead(maps[1], point)
+            first_k = multiply(add(begin, k), self._config.depth)
+            point = {**first, **self._k.delinearize(first_k)}
+            self._operands[1].prefetch(tensor_maps[1], point)
             return ()
 
-        for_loop(0, minimum(turns, _ASKED_SLICES), 1, step)
+        for_loop(0, minimum(k_tiles, _PREFETCHED_TILES), 1, step)
 
-    def _take_registers(self, *, is_more: bool) -> None:
-        """With three warpgroups, those of one that copies go to those that multiply."""
-        if self._made.warpgroups == _SHARING:
-            count = _MANY_REGISTERS if is_more else _FEW_REGISTERS
-            take_registers(count, is_more=is_more)
+    def _set_registers(self, *, is_increase: bool) -> None:
+        """Moves registers from the producer to two consumer warpgroups (``setmaxnreg``)."""
+        if self._config.warpgroups == _REALLOCATING:
+            count = _CONSUMER_REGISTERS if is_increase else _PRODUCER_REGISTERS
+            set_max_registers(count, is_increase=is_increase)
 
-    def _tile(self, number: ir.Value) -> dict[int, Extent]:
-        """The first point of a tile, along all axes but those of the sum.
+    def _tile(self, number: ir.Value) -> dict[int, IndexLike]:
+        """Origin of a tile along all axes but K.
 
-        Tiles are walked in bands of some rows, so that blocks that run at the same time
-        read the same slices.
+        Tiles are rasterized in bands of rows (threadblock swizzle), so that concurrent blocks
+        share operand tiles in L2.
         """
         *outer, across, down = self.tiles
-        in_all = [self.cut.parts, *outer, multiply(across, down)]
-        part, *where, place = unflatten(number, in_all)
-        points = {a.number: p for a, p in zip(self._outer, where, strict=True)}
-        points[PART] = part
+        in_all = [self.tiling.split_k, *outer, multiply(across, down)]
+        split, *where, place = unflatten(number, in_all)
+        points = {a.number: p for a, p in zip(self._batch, where, strict=True)}
+        points[SPLIT] = split
         in_band = multiply(across, _BAND)
         first = multiply(div(place, in_band), _BAND)
         inside = rem(place, in_band)
@@ -272,209 +279,219 @@ class _GemmWgmmaKernel(GemmKernel):
         if isinstance(down, int) and down % _BAND == 0:
             height = _BAND
         row, column = add(first, rem(inside, height)), div(inside, height)
-        points[self.plan.n[-1]] = multiply(column, self._made.columns)
-        return {**points, **self._row_tile.first(row)}
+        points[self.plan.n[-1]] = multiply(column, self._config.columns)
+        return {**points, **self._row_tile.origin(row)}
 
-    def _bring(self, maps: Sequence[ir.Value], walk: _Walk, ring: _Ring) -> None:
-        """What the thread that copies does."""
-        made = self._made
-        bytes_ = sum(operand.copied_bytes for operand in self._operands)
+    def _produce(
+        self, tensor_maps: Sequence[ir.Value], tile_loop: _TileLoop, pipeline: _Pipeline
+    ) -> None:
+        """Emits the loop of the producer thread."""
+        config = self._config
+        bytes_ = sum(operand.transaction_bytes for operand in self._operands)
 
         def tile(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             first = self._tile(number)
-            begin, turns = self._share(first)
+            begin, k_tiles = self._k_range(first)
 
             def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-                turn = Turn(*carried)
-                ring.empty.wait(turn.stage, turn.other_parity())
-                ring.full.expect(turn.stage, bytes_)
-                terms = multiply(add(begin, k), made.depth)
-                point = {**first, **self._summed.points(terms)}
-                for operand, map_, slices in zip(
-                    self._operands, maps, ring.slices, strict=True
+                state = PipelineState(*carried)
+                pipeline.empty.wait(state.stage, state.previous_parity())
+                pipeline.full.arrive_expect_tx(state.stage, bytes_)
+                first_k = multiply(add(begin, k), config.depth)
+                point = {**first, **self._k.delinearize(first_k)}
+                for operand, tensor_map, buffer in zip(
+                    self._operands, tensor_maps, pipeline.buffers, strict=True
                 ):
-                    operand.copy(map_, point, slices, turn.stage, ring.full)
-                return turn.following(made.stages).values
+                    operand.load(tensor_map, point, buffer, state.stage, pipeline.full)
+                return state.next_stage(config.stages).loop_values
 
-            return for_loop(0, turns, 1, step, carried)
+            return for_loop(0, k_tiles, 1, step, carried)
 
-        walk.write(tile, Turn.first().values)
+        tile_loop.write(tile, PipelineState.initial().loop_values)
 
-    def _multiply(
+    def _consume(
         self,
-        walk: _Walk,
-        ring: _Ring,
-        group: Extent,
-        thread: Extent,
-        patches: Patches,
+        tile_loop: _TileLoop,
+        pipeline: _Pipeline,
+        group: IndexLike,
+        thread: IndexLike,
+        epilogue_tiles: EpilogueTiles,
     ) -> None:
-        """What a warpgroup that multiplies does.
+        """Emits the loop of a consumer warpgroup.
 
         Args:
-            group: its number among them; thread: of the thread among theirs.
+            group: number of the warpgroup; thread: id among the consumer threads.
         """
-        made, products = self._made, self._products
+        config, wgmma = self._config, self._wgmma
         rows, columns = (
-            Matrix.at(slices, self._kind, made.depth, is_along_sum=operand.is_along_sum)
-            for operand, slices in zip(self._operands, ring.slices, strict=True)
+            MatrixDescriptor.of_buffer(
+                buffer, self._kind, config.depth, is_k_major=operand.is_k_major
+            )
+            for operand, buffer in zip(self._operands, pipeline.buffers, strict=True)
         )
-        rows = rows.moved(multiply(group, ROWS * ROW_BYTES))
+        rows = rows.offset_by(multiply(group, WGMMA_M * SWIZZLE_BYTES))
         lane = rem(thread, WARPGROUP)
 
-        def release(turn: Turn) -> None:
-            if_less(lane, 1, lambda: ring.empty.arrive(turn.stage))
+        def release(state: PipelineState) -> None:
+            if_less(lane, 1, lambda: pipeline.empty.arrive(state.stage))
 
         def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            *values, sums = carried
-            turn = Turn(*values)
-            ring.full.wait(turn.stage, turn.parity)
+            *values, accumulators = carried
+            state = PipelineState(*values)
+            pipeline.full.wait(state.stage, state.parity)
             down, across = (
-                matrix.moved(multiply(turn.stage, operand.slice_bytes))
+                matrix.offset_by(multiply(state.stage, operand.stage_bytes))
                 for matrix, operand in zip((rows, columns), self._operands, strict=True)
             )
-            products.begin()
-            for number in range(made.depth // rows.steps):
-                sums = products.add(down.after(number), across.after(number), sums)
-            products.commit()
-            # Those of the slice before are done.
-            products.wait(1)
-            if_less(0, k, lambda: release(turn.preceding(made.stages)))
-            return [*turn.following(made.stages).values, sums]
+            wgmma.fence()
+            for number in range(config.depth // rows.mma_k):
+                accumulators = wgmma.mma(
+                    down.advance_k(number), across.advance_k(number), accumulators
+                )
+            wgmma.commit()
+            # The wgmma group of the previous stage has completed.
+            wgmma.wait(1)
+            if_less(0, k, lambda: release(state.previous_stage(config.stages)))
+            return [*state.next_stage(config.stages).loop_values, accumulators]
 
         def tile(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            zeros = products.zeros()
-            _, turns = self._share(self._tile(number))
-            *values, sums = for_loop(0, turns, 1, step, [*carried, zeros])
-            products.wait(0)
-            release(Turn(*values).preceding(made.stages))
-            self._finish(number, products.numbers(sums), thread, patches)
+            zeros = wgmma.zeros()
+            _, k_tiles = self._k_range(self._tile(number))
+            *values, accumulators = for_loop(0, k_tiles, 1, step, [*carried, zeros])
+            wgmma.wait(0)
+            release(PipelineState(*values).previous_stage(config.stages))
+            self._write_epilogue(
+                number, wgmma.elements(accumulators), thread, epilogue_tiles
+            )
             return values
 
-        walk.write(tile, Turn.first().values)
+        tile_loop.write(tile, PipelineState.initial().loop_values)
 
-    def _finish(
+    def _write_epilogue(
         self,
         number: ir.Value,
-        sums: Sequence[ir.Value],
-        thread: Extent,
-        patches: Patches,
+        accumulators: Sequence[ir.Value],
+        thread: IndexLike,
+        epilogue_tiles: EpilogueTiles,
     ) -> None:
-        """Write the sums of a thread, through the maps that follow.
+        """Emits the epilogue of a thread's accumulators.
 
-        Warps exchange them by shared memory, so that each thread has neighbours.
+        They are rearranged through shared memory, so that the stores coalesce.
         """
         first, column_axis = self._tile(number), self.plan.n[-1]
-        warp, lane = div(thread, WARP), rem(thread, WARP)
-        first_row = multiply(warp, PATCH_ROWS)
-        per_patch = PATCH_ROWS * PATCH_COLUMNS // WARP  # sums of a thread
-        for patch in range(self._made.columns // PATCH_COLUMNS):
-            own = sums[patch * per_patch : (patch + 1) * per_patch]
-            meet_warp()
-            patches.write(warp, lane, own)
-            meet_warp()
-            begin = add(first[column_axis], patch * PATCH_COLUMNS)
+        warp, lane = div(thread, WARP_SIZE), rem(thread, WARP_SIZE)
+        first_row = multiply(warp, EPILOGUE_ROWS)
+        # Accumulators of a thread.
+        per_tile = EPILOGUE_ROWS * EPILOGUE_COLUMNS // WARP_SIZE
+        for tile in range(self._config.columns // EPILOGUE_COLUMNS):
+            own = accumulators[tile * per_tile : (tile + 1) * per_tile]
+            sync_warp()
+            epilogue_tiles.write(warp, lane, own)
+            sync_warp()
+            begin = add(first[column_axis], tile * EPILOGUE_COLUMNS)
 
             def write_rows(
-                turn: ir.Value, *_: ir.Value, begin: Extent = begin
+                step: ir.Value, *_: ir.Value, begin: IndexLike = begin
             ) -> list[ir.Value]:
-                place, column, value = patches.read(warp, lane, turn, self._lanes)
+                place, column, value = epilogue_tiles.read(
+                    warp, lane, step, self._lanes
+                )
 
-                def write(row: Mapping[int, Extent]) -> None:
+                def write(row: Mapping[int, IndexLike]) -> None:
                     at = {**first, **row}
-                    self._finish_vector(at, add(begin, column), value)
+                    self._write_vector(at, add(begin, column), value)
 
-                self._row_tile.visit(add(first_row, place), first, write)
+                self._row_tile.for_point(add(first_row, place), first, write)
                 return []
 
-            for_loop(0, per_patch // self._lanes, 1, write_rows)
+            for_loop(0, per_tile // self._lanes, 1, write_rows)
 
 
-def _sketch(extents: Sequence[Extent]) -> Extent:
-    """The points of some axes, without writing anything: one stands for what is not known."""
+def _static_extent(extents: Sequence[IndexLike]) -> IndexLike:
+    """The extent of fused axes, without emitting code: any dynamic extent stands for it."""
     unknown = [extent for extent in extents if not isinstance(extent, int)]
     return unknown[0] if unknown else product(extents)
 
 
 @dataclass(frozen=True)
 class _Operands:
-    """Both operands of a contraction, as the copy engine reads them."""
+    """Both operands of a contraction as TMA operands."""
 
-    rows: Boxes
-    columns: Boxes
+    rows: TmaOperand
+    columns: TmaOperand
     row_tile: RowTile
-    summed: Side
+    k_dim: GemmDim
 
     @staticmethod
     def of(
-        plan: Plan,
+        plan: ContractionPlan,
         rows: int,
         columns: int,
-        extent_of: Callable[[Sequence[Extent]], Extent] = product,
+        extent_of: Callable[[Sequence[IndexLike]], IndexLike] = product,
     ) -> _Operands:
-        """In slices of so many rows and columns.
+        """Plans the TMA boxes of both operands for a tile size.
 
         Args:
-            extent_of: how many points axes have that are walked as one.
+            extent_of: extent of fused axes.
 
         Raises:
-            Refusal: it cannot.
+            Refusal: TMA cannot read an operand.
         """
         extents = plan.anchor.extents
-        apart = window_axes(plan.rows_of) | window_axes(plan.columns_of)
+        apart = window_axes(plan.lhs) | window_axes(plan.rhs)
 
         def axes_of(numbers: Sequence[int], accesses: Sequence[Access]) -> list[Axis]:
-            found = groups(numbers, extents, accesses, apart)
-            return [Axis(g[-1], extent_of([extents[n] for n in g])) for g in found]
+            fused = mergeable_groups(numbers, extents, accesses, apart)
+            return [Axis(g[-1], extent_of([extents[n] for n in g])) for g in fused]
 
-        down = axes_of(plan.m, accesses_by_row(plan))
+        down = axes_of(plan.m, row_accesses(plan))
         across = axes_of(plan.n, [plan.b])
-        summed = axes_of(plan.k, [plan.a, plan.b])
+        k_axes = axes_of(plan.k, [plan.a, plan.b])
         if len(across) > 1:
-            raise Refusal("its columns are more than one axis")
-        wide = ROW_BYTES * 8 // plan.rows_of.element.width
-        *_, last = summed
-        is_counted_on = len(summed) == 1 and last.number not in apart
-        if static(last.extent) % wide and not is_counted_on:
-            raise Refusal("a slice crosses the end of an axis of the sum")
-        tile = row_tile(down, rows)
-        axes = [*(Axis(n, extents[n]) for n in plan.outer), *down, *across, *summed]
+            raise NotApplicable("its N does not fuse into one axis")
+        wide = SWIZZLE_BYTES * 8 // plan.lhs.element.width
+        *_, last = k_axes
+        is_fused = len(k_axes) == 1 and last.number not in apart
+        if static_size(last.extent) % wide and not is_fused:
+            raise NotApplicable("a K tile crosses the end of a K axis")
+        tile = choose_row_tile(down, rows)
+        axes = [*(Axis(n, extents[n]) for n in plan.outer), *down, *across, *k_axes]
         column_tile = {across[0].number: columns}
-        found = [
-            boxes_of(factor, axes, tile, last.number, places)
-            for factor, tile, places in (
-                (plan.rows_of, tile.taken, rows),
-                (plan.columns_of, column_tile, columns),
+        tma_operands = [
+            plan_tma_operand(operand, axes, tile, last.number, places)
+            for operand, tile, places in (
+                (plan.lhs, tile.box_by_axis, rows),
+                (plan.rhs, column_tile, columns),
             )
         ]
-        for factor, boxes in zip((plan.rows_of, plan.columns_of), found, strict=True):
-            if factor.element.width != _TURNED_BITS and not boxes.is_along_sum:
-                raise Refusal(
-                    f"a factor of {factor.element} does not lie along the sum"
-                )
-        return _Operands(*found, tile, Side(summed))
+        for tma_operand in tma_operands:
+            operand = tma_operand.operand
+            if operand.element.width != _MN_MAJOR_BITS and not tma_operand.is_k_major:
+                raise NotApplicable(f"an operand of {operand.element} is not K-major")
+        return _Operands(*tma_operands, tile, GemmDim(k_axes))
 
 
 @dataclass(frozen=True)
-class _Ring:
-    """Slices of both operands, and which are full and which may be filled."""
+class _Pipeline:
+    """The pipeline: stages of both operands, with full and empty mbarriers."""
 
-    slices: Sequence[ir.Value]
-    full: Barriers
-    empty: Barriers
+    buffers: Sequence[ir.Value]
+    full: Mbarriers
+    empty: Mbarriers
 
 
 @dataclass(frozen=True)
-class _Walk:
-    """The tiles of a block: every so many, from one on."""
+class _TileLoop:
+    """The tiles of a persistent block: a strided range."""
 
     first: ir.Value
-    end: Extent
-    step: Extent
+    end: IndexLike
+    step: IndexLike
 
     def write(
         self,
         body: Callable[..., Sequence[ir.Value]],
         carried: Sequence[ir.Value],
     ) -> None:
-        """``body(tile, *carried)`` for each."""
+        """Emits the loop over the tiles: ``body(tile, *carried)``."""
         for_loop(self.first, self.end, self.step, body, carried)

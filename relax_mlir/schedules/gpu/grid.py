@@ -1,4 +1,4 @@
-"""Points of a domain, one or a few for each thread of a grid."""
+"""One-dimensional grids with a thread for each point of an iteration domain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     ceil_div,
     index,
@@ -26,22 +26,22 @@ _THREADS = 256  # of a block
 
 @dataclass(frozen=True)
 class Grid:
-    """A thread for each point of a domain.
+    """A grid with one thread per point of an iteration domain.
 
     Attributes:
-        extents: of the domain; body: what a thread does at a point.
+        extents: of the domain; body: emits the code of a thread for its point.
     """
 
-    extents: Sequence[Extent]
-    body: Callable[[list[Extent]], None]
+    extents: Sequence[IndexLike]
+    body: Callable[[list[IndexLike]], None]
 
     @property
-    def blocks(self) -> Extent:
-        """How many blocks have all of its threads."""
+    def blocks(self) -> IndexLike:
+        """Number of thread blocks that cover the domain."""
         return ceil_div(product(self.extents), _THREADS)
 
-    def write(self, block: Extent, number: ir.Value) -> None:
-        """What a thread of a block of the grid does."""
+    def write(self, block: IndexLike, number: ir.Value) -> None:
+        """Emits the code of a thread, predicated if the last block is partial."""
         place = add(multiply(block, _THREADS), number)
         total = product(self.extents)
 
@@ -55,15 +55,15 @@ class Grid:
 
 
 def for_each_point(
-    extents: Sequence[Extent], body: Callable[[list[Extent]], None]
+    extents: Sequence[IndexLike], body: Callable[[list[IndexLike]], None]
 ) -> None:
-    """Launch a thread for each point of a domain; ``body(points)`` is what it does."""
+    """Launches a thread for each point of a domain; ``body(point)`` emits its code."""
     launch_grids([Grid(extents, body)])
 
 
 def launch_grids(grids: Sequence[Grid]) -> None:
-    """Launch the threads of some grids at once: of the blocks, each has its own."""
-    ends: list[Extent] = []
+    """Launches several grids as one: each gets a contiguous range of the thread blocks."""
+    ends: list[IndexLike] = []
     for grid in grids:
         ends.append(add(ends[-1] if ends else 0, grid.blocks))
 

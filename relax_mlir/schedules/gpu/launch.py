@@ -1,4 +1,4 @@
-"""Grids of threads: how rules write what a launch does."""
+"""Builder helpers for launches: grids, shared memory, barriers, shuffles, predication."""
 
 from __future__ import annotations
 
@@ -7,66 +7,68 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import gpu, nvvm
 
-from relax_mlir.dialects.tir import marks
-from relax_mlir.schedules.emit import Extent, constant, index, less, op
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.schedules.builder import IndexLike, constant, index, less, op
 
 __all__ = [
     "ACCESS_BYTES",
-    "PROCESSORS",
-    "SHARED",
-    "WARP",
+    "SHARED_SPACE",
+    "SM_COUNT",
+    "WARP_SIZE",
     "alloc_private",
     "alloc_shared",
     "barrier",
     "if_less",
     "launch",
     "launch_grid",
-    "meet_warp",
     "shared_type",
     "shuffle_xor",
-    "uniform",
-    "wait_for_launch_before",
+    "sync_warp",
+    "wait_for_previous_grid",
+    "warp_uniform",
 ]
 
-WARP = 32  # threads that run in step
-PROCESSORS = 132  # that run blocks at the same time, of an H100 or H200
-ACCESS_BYTES = 16  # that a thread reads or writes at once, at the most
+WARP_SIZE = 32  # threads
+SM_COUNT = 132  # streaming multiprocessors of an H100 or H200
+ACCESS_BYTES = 16  # of the widest load or store of a thread
 
-SHARED = "#gpu.address_space<workgroup>"  # where a block's memory is
+SHARED_SPACE = "#gpu.address_space<workgroup>"  # shared memory of a thread block
 
 
 def launch(
-    blocks: Extent,
+    blocks: IndexLike,
     threads: int,
     body: Callable[[ir.Value, ir.Value], None],
-    at_once: int = 1,
+    min_blocks_per_sm: int = 1,
 ) -> None:
-    """``gpu.launch`` of a grid of one dimension; ``body(block, thread)`` is what each does.
+    """Emits a ``gpu.launch`` with a one-dimensional grid; ``body(block, thread)`` fills it.
 
-    Launches of a kernel run one after the other: what one has written the next one reads.
+    Launches of a kernel run in order: each sees what the previous ones have written.
 
     Args:
-        blocks: how many; threads: of each.
-        at_once: blocks for which a processor has registers, at least.
+        blocks: size of the grid; threads: of a block.
+        min_blocks_per_sm: resident blocks per SM that the register allocation must allow.
     """
     block = launch_grid([blocks], [threads], lambda b, t: body(b[0], t[0]))
-    if at_once > 1:
+    if min_blocks_per_sm > 1:
         i32 = ir.IntegerType.get_signless(32)
-        block.owner.attributes[marks.AT_ONCE] = ir.IntegerAttr.get(i32, at_once)
+        block.owner.attributes[attribute_names.AT_ONCE] = ir.IntegerAttr.get(
+            i32, min_blocks_per_sm
+        )
 
 
 def launch_grid(
-    blocks: Sequence[Extent],
+    blocks: Sequence[IndexLike],
     threads: Sequence[int],
     body: Callable[[Sequence[ir.Value], Sequence[ir.Value]], None],
 ) -> ir.Block:
-    """:func:`launch` of up to three dimensions; ``body(block, thread)`` gets all three.
+    """:func:`launch` with up to three dimensions; ``body(block, thread)`` gets all ids.
 
     Args:
-        blocks, threads: how many along x, y and z; one where nothing is said.
+        blocks, threads: extents along x, y and z; missing ones are 1.
 
     Returns:
-        What each does.
+        The body of the launch.
     """
     grid, size = (
         tuple(map(index, [*extents, 1, 1, 1][:3])) for extents in (blocks, threads)
@@ -80,23 +82,23 @@ def launch_grid(
 
 
 def barrier() -> None:
-    """All threads of a block wait here for each other, and see what others have written."""
+    """Emits a barrier of the thread block, which also orders its memory accesses."""
     op("gpu.barrier", None)
 
 
 def shared_type(shape: Sequence[int], element: ir.Type) -> ir.MemRefType:
-    """Of buffers in the memory that the threads of a block share."""
-    space = ir.Attribute.parse(SHARED)
+    """The type of a buffer in shared memory."""
+    space = ir.Attribute.parse(SHARED_SPACE)
     return ir.MemRefType.get(list(shape), element, memory_space=space)
 
 
 def alloc_shared(
     shape: Sequence[int], element: ir.Type, alignment: int | None = None
 ) -> ir.Value:
-    """Memory that the threads of a block share, at the top of a launch.
+    """Allocates shared memory, at the top of a launch.
 
     Args:
-        alignment: of its first byte, if 128 are not enough.
+        alignment: in bytes, if more than 128.
     """
     i64 = ir.IntegerType.get_signless(64)
     aligned = (
@@ -111,7 +113,7 @@ def alloc_shared(
 
 
 def alloc_private(shape: Sequence[int], element: ir.Type) -> ir.Value:
-    """Memory of one thread: registers, where its indices are constants."""
+    """Allocates memory private to a thread: registers, if all indices are constants."""
     type_, i64 = (
         ir.MemRefType.get(list(shape), element),
         ir.IntegerType.get_signless(64),
@@ -125,12 +127,12 @@ def alloc_private(shape: Sequence[int], element: ir.Type) -> ir.Value:
 
 
 def if_less(
-    lhs: Extent,
-    rhs: Extent,
+    lhs: IndexLike,
+    rhs: IndexLike,
     then: Callable[[], None],
     otherwise: Callable[[], None] | None = None,
 ) -> None:
-    """``scf.if`` where ``lhs < rhs``, without asking where that is known."""
+    """Emits ``scf.if`` on ``lhs < rhs``; only the taken branch if both are constants."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         chosen = then if lhs < rhs else otherwise
         if chosen is not None:
@@ -144,61 +146,61 @@ def if_less(
                 ir.Operation.create("scf.yield")
 
 
-def meet_warp() -> None:
-    """All threads of a warp wait here for each other, and see what others have written."""
+def sync_warp() -> None:
+    """Emits a barrier of the warp, which also orders its memory accesses."""
     i32 = ir.IntegerType.get_signless(32)
     op("nvvm.bar.warp.sync", None, constant(_ALL_THREADS, i32))
 
 
-_ALL_THREADS = -1  # of a warp: a bit for each
+_ALL_THREADS = -1  # member mask of a full warp
 
 
-def wait_for_launch_before() -> None:
-    """Wait until the launch in front of this one has ended, at the top of a launch.
+def wait_for_previous_grid() -> None:
+    """Waits until the previous grid of the stream has completed (``griddepcontrol.wait``).
 
-    What comes before must not touch memory but for asking for it. A launch that does not
-    say so waits first of all.
+    For programmatic dependent launch. Code before it may prefetch, but must not otherwise
+    access memory. In a launch without it, the wait is the first instruction.
     """
     nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)
 
 
-def uniform(number: ir.Value) -> ir.Value:
-    """A number that all threads of a warp have, such that the compiler knows it."""
+def warp_uniform(number: ir.Value) -> ir.Value:
+    """Marks a value as uniform across the warp, by a shuffle from lane 0."""
     i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
-    made = ir.Operation.create(
+    shuffled = ir.Operation.create(
         "gpu.shuffle",
         results=[i32, i1],
         operands=[
             op("arith.index_cast", i32, number),
             constant(0, i32),
-            constant(WARP, i32),
+            constant(WARP_SIZE, i32),
         ],
         attributes={"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>")},
     )
-    return op("arith.index_cast", ir.IndexType.get(), made.results[0])
+    return op("arith.index_cast", ir.IndexType.get(), shuffled.results[0])
 
 
 def shuffle_xor(value: ir.Value, distance: int) -> ir.Value:
-    """The value of the thread of the warp whose number differs by ``distance``, bit by bit."""
+    """The value of lane ``lane ^ distance`` of the warp (``shfl.sync.bfly``)."""
     if value.type.width < _SHUFFLED_BITS:
         return _shuffle_narrow(value, distance)
     i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (_SHUFFLED_BITS, 1))
-    numbers = [constant(n, i32) for n in (distance, WARP)]
+    numbers = [constant(n, i32) for n in (distance, WARP_SIZE)]
     mode = ir.Attribute.parse("#gpu<shuffle_mode xor>")
-    made = ir.Operation.create(
+    shuffled = ir.Operation.create(
         "gpu.shuffle",
         results=[value.type, i1],
         operands=[value, *numbers],
         attributes={"mode": mode},
     )
-    return made.results[0]
+    return shuffled.results[0]
 
 
 _SHUFFLED_BITS = 32
 
 
 def _shuffle_narrow(value: ir.Value, distance: int) -> ir.Value:
-    """A number of less than 32 bits, as a part of a word."""
+    """Shuffles a value of fewer than 32 bits in the low bits of a word."""
     type_, word = value.type, ir.IntegerType.get_signless(_SHUFFLED_BITS)
     bits = ir.IntegerType.get_signless(type_.width)
     is_integer = isinstance(type_, ir.IntegerType)

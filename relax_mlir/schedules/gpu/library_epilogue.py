@@ -1,4 +1,4 @@
-"""What libraries do to sums: add a bias or a residual, a ReLU; read from maps that follow."""
+"""Epilogues that cuBLASLt and cuDNN fuse (bias, residual, ReLU), read from the statements."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects.tir import marks
-from relax_mlir.schedules.constants import number_of
-from relax_mlir.schedules.epilogue import Map
-from relax_mlir.schedules.nest import Access
-from relax_mlir.schedules.rule import Refusal
-from relax_mlir.traversal import own_operations
+from relax_mlir.dialects.tir import attribute_names
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.schedules.constant_scalars import constant_value
+from relax_mlir.schedules.epilogue import ElementwiseStatement
+from relax_mlir.schedules.kernel_view import Access
+from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["LibraryEpilogue", "read_epilogue"]
 
-_OLT, _OLE, _OGT, _OGE = 4, 5, 2, 3  # of arith.cmpf's predicates
+_OLT, _OLE, _OGT, _OGE = 4, 5, 2, 3  # predicates of arith.cmpf
 
 
 @dataclass(frozen=True)
 class LibraryEpilogue:
-    """What is done to the results of a sum, in this order.
+    """The epilogue of a library call, applied in this order.
 
     Attributes:
-        bias: what is added, one number for each column, or channel.
-        residual: what is added, one number for each result.
+        bias: one number per column, or channel.
+        residual: of the shape of the result.
         activation: ``none`` or ``relu``.
     """
 
@@ -36,134 +36,139 @@ class LibraryEpilogue:
 
 
 def read_epilogue(
-    maps: Sequence[Map],
+    maps: Sequence[ElementwiseStatement],
     result: Access,
     function: func.FuncOp,
     is_bias: Callable[[Access], bool],
     is_residual: Callable[[Access], bool] = lambda _: False,
 ) -> LibraryEpilogue:
-    """What the maps of a sum are, if a library does that.
+    """Matches the elementwise statements after a contraction with a library's epilogue.
 
-    Results that are rounded on the way to the type that is stored are rounded at the end
-    alone.
+    Intermediate rounding to the stored type is dropped: libraries round once, at the end.
 
     Args:
-        result: where the sum would be written.
-        is_bias, is_residual: whether operands of the stored type are read so.
+        maps: the elementwise statements.
+        result: the accumulator of the contraction.
+        is_bias, is_residual: whether an operand of the stored type has that access map.
 
     Raises:
-        Refusal: they are something else.
+        Refusal: they are no such epilogue.
     """
     reader = _Reader(maps, result, is_bias, is_residual)
-    for following in maps:
-        reader.read(following)
-    found = reader.found
-    if found.bias is not None and _is_overwritten(found.bias.buffer, function):
-        raise Refusal("its bias may lie where its result does")
-    return found
+    for statement_map in maps:
+        reader.read(statement_map)
+    epilogue = reader.epilogue
+    if epilogue.bias is not None and _is_overwritten(epilogue.bias.buffer, function):
+        raise NotApplicable("its bias may alias its result")
+    return epilogue
 
 
 def _is_overwritten(buffer: ir.Value, function: func.FuncOp) -> bool:
-    """Whether the result of a function may take the memory of an argument."""
-    if marks.IN_PLACE not in function.attributes:
+    """Whether a buffer is an argument whose memory the result may reuse."""
+    if attribute_names.IN_PLACE not in function.attributes:
         return False
-    numbers = ir.DenseI64ArrayAttr(function.attributes[marks.IN_PLACE])
+    numbers = ir.DenseI64ArrayAttr(function.attributes[attribute_names.IN_PLACE])
     return buffer in [function.arguments[number] for number in numbers]
 
 
 class _Reader:
-    """Follows the results of a sum through maps."""
+    """Pattern matcher that follows the accumulator through elementwise statements."""
 
     def __init__(
         self,
-        maps: Sequence[Map],
+        maps: Sequence[ElementwiseStatement],
         result: Access,
         is_bias: Callable[[Access], bool],
         is_residual: Callable[[Access], bool],
     ) -> None:
         self._kinds = {"bias": is_bias, "residual": is_residual}
-        self.found = LibraryEpilogue()
-        self._buffer = result.buffer  # that has the results so far
-        self._results: set[ir.Value] = set()  # that are them so far, in a map
-        # What may be added to them, in a map: how, and where it is read.
-        self._added: dict[ir.Value, tuple[str, Access]] = {}
+        self.epilogue = LibraryEpilogue()
+        self._buffer = result.buffer  # holds the current results
+        self._results: set[ir.Value] = set()  # values of the current results in a body
+        # Values of a body that may be added to them: the kind, and the operand.
+        self._addends: dict[ir.Value, tuple[str, Access]] = {}
         last = maps[-1].output if maps else result
         self._stored = last.buffer.type.element_type
 
-    def read(self, following: Map) -> None:
-        """Note what a map does.
+    def read(self, statement_map: ElementwiseStatement) -> None:
+        """Matches one elementwise statement.
 
         Raises:
-            Refusal: a library does not do it.
+            Refusal: no library fuses it.
         """
-        body = following.statement.body
-        self._results, self._added = set(), {}
-        for value, access in zip(body.arguments, following.inputs, strict=False):
+        body = statement_map.statement.body
+        self._results, self._addends = set(), {}
+        for value, access in zip(body.arguments, statement_map.inputs, strict=False):
             if access.buffer == self._buffer:
                 self._results.add(value)
             elif access.buffer.type.element_type == self._stored:
-                fits = [kind for kind, fit in self._kinds.items() if fit(access)]
-                self._added.update((value, (kind, access)) for kind in fits[:1])
+                matching = [kind for kind, fit in self._kinds.items() if fit(access)]
+                self._addends.update((value, (kind, access)) for kind in matching[:1])
         for operation in list(own_operations(body))[:-1]:
-            self._take(operation)
-        if following.statement.yielded[0] not in self._results:
-            raise Refusal(_OTHER)
-        self._buffer = following.output.buffer
+            self._match_operation(operation)
+        if statement_map.statement.yielded[0] not in self._results:
+            raise NotApplicable(_UNSUPPORTED)
+        self._buffer = statement_map.output.buffer
 
-    def _take(self, operation: ir.OpView) -> None:
+    def _match_operation(self, operation: ir.OpView) -> None:
         name, operands = operation.operation.name, list(operation.operation.operands)
         if name in ("arith.constant", "arith.cmpf"):
-            return  # looked at where they are used
+            return  # matched with their users
         (result,) = operation.operation.results
         if name in ("arith.truncf", "arith.extf"):
-            is_stored = self._stored in (result.type, operands[0].type)
-            if operands[0] in self._added:
-                self._added[result] = self._added[operands[0]]
+            is_stored_type = self._stored in (result.type, operands[0].type)
+            if operands[0] in self._addends:
+                self._addends[result] = self._addends[operands[0]]
                 return
-            if operands[0] in self._results and is_stored:
+            if operands[0] in self._results and is_stored_type:
                 self._results.add(result)
                 return
-        if name == "arith.addf" and self._take_sum(operands):
+        if name == "arith.addf" and self._match_addition(operands):
             self._results = {result}
             return
-        if _relu_of(operation) in self._results:
+        if _relu_operand(operation) in self._results:
             self._results = {result}
-            self.found = replace(self.found, activation="relu")
+            self.epilogue = replace(self.epilogue, activation="relu")
             return
-        raise Refusal(_OTHER)
+        raise NotApplicable(_UNSUPPORTED)
 
-    def _take_sum(self, operands: list[ir.Value]) -> bool:
-        """Whether these are the results so far, and what may be added to them now."""
-        for value, other in (operands, operands[::-1]):
-            if value not in self._results or other not in self._added:
+    def _match_addition(self, operands: list[ir.Value]) -> bool:
+        """Matches the addition of a bias or a residual to the current results."""
+        for value, addend in (operands, operands[::-1]):
+            if value not in self._results or addend not in self._addends:
                 continue
-            kind, access = self._added[other]
-            if getattr(self.found, kind) is None and self.found.activation == "none":
-                self.found = replace(self.found, **{kind: access})
+            kind, access = self._addends[addend]
+            if (
+                getattr(self.epilogue, kind) is None
+                and self.epilogue.activation == "none"
+            ):
+                self.epilogue = replace(self.epilogue, **{kind: access})
                 return True
         return False
 
 
-_OTHER = "what follows its sum is more than a library does"
+_UNSUPPORTED = "its epilogue is not one that the library fuses"
 
 
-def _relu_of(operation: ir.OpView) -> ir.Value | None:
-    """What an operation gives the larger of, that and 0; None if it does something else."""
+def _relu_operand(operation: ir.OpView) -> ir.Value | None:
+    """The operand of a ReLU, as a maximum or as a select; None for other operations."""
     operands = list(operation.operation.operands)
     if operation.operation.name in ("arith.maximumf", "arith.maxnumf"):
-        values = [v for v in operands if number_of(v) != 0]
+        values = [v for v in operands if constant_value(v) != 0]
         return values[0] if len(values) == 1 else None
     if operation.operation.name != "arith.select":
         return None
-    condition, chosen, other = operands
+    condition, on_true, on_false = operands
     compared = condition.owner
     if isinstance(compared, ir.Block) or compared.name != "arith.cmpf":
         return None
     value, zero = compared.operands
     predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
     if predicate in (_OLT, _OLE):
-        chosen, other = other, chosen
+        on_true, on_false = on_false, on_true
     elif predicate not in (_OGT, _OGE):
         return None
-    is_relu = chosen == value and number_of(zero) == 0 and number_of(other) == 0
+    is_relu = (
+        on_true == value and constant_value(zero) == 0 and constant_value(on_false) == 0
+    )
     return value if is_relu else None

@@ -1,8 +1,8 @@
-"""Tensor cores of one warp: fragments of matrices, and the product of two of them.
+"""Warp-level tensor-core instructions: fragments, ``ldmatrix`` and ``mma.sync``.
 
-``mma.sync`` multiplies 16 rows of some steps of a sum with those of 8 columns, and adds them
-to sums in f32: 16 steps of f16 or bf16, or 8 of f32 rounded to 11 bits (TF32). Each thread of
-the warp holds some elements of each.
+``mma.sync`` multiplies a 16 x K by a K x 8 matrix and accumulates in f32: K is 16 for f16 and
+bf16, and 8 for TF32 (f32 rounded to 11 significant bits). The elements of the matrices are
+distributed over the threads of the warp as fragments.
 
 Source: NVIDIA, PTX ISA, "Warp-level matrix instructions": mma.m16n8k16, mma.m16n8k8 and
 ldmatrix.
@@ -16,115 +16,118 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     div,
+    extract_lane,
     index,
-    lane_of,
     multiply,
     op,
     rem,
 )
 
 __all__ = [
-    "COLUMNS",
-    "ROWS",
+    "MMA_M",
+    "MMA_N",
     "Fragments",
     "HalfFragments",
-    "Slice",
+    "SharedStage",
     "Tf32Fragments",
-    "word",
+    "pack_word",
 ]
 
-ROWS, COLUMNS = 16, 8
+MMA_M, MMA_N = 16, 8
 
 
 @dataclass(frozen=True)
-class Slice:
-    """An operand in shared memory.
+class SharedStage:
+    """One pipeline stage of an operand in shared memory.
 
     Attributes:
-        memory: ``[half, place, step]``, or ``[half, step, place]`` if it is turned.
-        half: which of the two slices.
+        memory: ``[stage, point, k]``, or ``[stage, k, point]`` if transposed (MN-major).
+        stage: the stage.
     """
 
     memory: ir.Value
-    half: Extent
-    is_turned: bool
+    stage: IndexLike
+    is_transposed: bool
 
-    def at(self, place: Extent, step: Extent) -> list[ir.Value]:
-        """The indices of an element."""
-        inner = (step, place) if self.is_turned else (place, step)
-        return [index(self.half), *map(index, inner)]
+    def at(self, point: IndexLike, step: IndexLike) -> list[ir.Value]:
+        """Indices of an element."""
+        inner = (step, point) if self.is_transposed else (point, step)
+        return [index(self.stage), *map(index, inner)]
 
 
 class Fragments(ABC):
-    """How fragments of a type are read and multiplied.
+    """Loads and multiplies fragments of an operand type.
 
     Attributes:
-        steps: of the sum in a fragment; pad: elements behind a row of a slice, so that
-            threads meet different banks; turned_pad: behind one that goes across the sum.
-        element: the type that the instruction calls the factors'.
+        mma_k: K of the instruction.
+        pad: elements of padding per row of a K-major tile, against bank conflicts;
+            transposed_pad: the same for an MN-major tile.
+        element: PTX name of the operand type.
     """
 
-    steps: int
+    mma_k: int
     pad: int
-    turned_pad: int
+    transposed_pad: int
     element: str
 
     @abstractmethod
-    def rows(
-        self, slice_: Slice, lane: Extent, row: Extent, step: Extent
+    def load_a(
+        self, slice_: SharedStage, lane: IndexLike, row: IndexLike, step: IndexLike
     ) -> list[ir.Value]:
-        """The registers of 16 rows from a row and a step of the sum on.
+        """Loads a fragment of A (16 rows).
 
         Args:
-            lane: the thread's number in its warp.
+            lane: id of the thread in its warp.
+            row: first row; step: first k.
         """
 
     @abstractmethod
-    def columns(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    def load_b(
+        self, slice_: SharedStage, lane: IndexLike, column: IndexLike, step: IndexLike
     ) -> list[list[ir.Value]]:
-        """The registers of twice 8 columns."""
+        """Loads two fragments of B (2 x 8 columns)."""
 
     @abstractmethod
-    def rows_of_sums(
-        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    def a_from_accumulators(
+        self, accumulators: Sequence[tuple[ir.Value, ir.Value]]
     ) -> list[ir.Value]:
-        """The registers of 16 rows whose steps are the columns of products before.
+        """Converts accumulators of a previous ``mma`` into a fragment of A (16 rows).
 
         Args:
-            pieces: as many as have the steps, each of 8 columns: two neighbours of a row,
-                and those of the eighth row after.
+            accumulators: they span the K of the instruction; per 8 columns, a pair of row r
+                and a pair of row r + 8.
         """
 
-    def columns_for_sums(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    def load_b_for_accumulators(
+        self, slice_: SharedStage, lane: IndexLike, column: IndexLike, step: IndexLike
     ) -> list[list[ir.Value]]:
-        """:meth:`columns`, with steps in the order that :meth:`rows_of_sums` has."""
-        return self.columns(slice_, lane, column, step)
+        """:meth:`load_b`, with k permuted as in :meth:`a_from_accumulators`."""
+        return self.load_b(slice_, lane, column, step)
 
-    def multiply(
+    def mma(
         self,
-        rows: Sequence[ir.Value],
-        columns: Sequence[ir.Value],
-        sums: Sequence[ir.Value],
+        a: Sequence[ir.Value],
+        b: Sequence[ir.Value],
+        accumulators: Sequence[ir.Value],
     ) -> list[ir.Value]:
-        """``sums`` and the product of a fragment of rows and one of columns.
+        """Emits ``mma.sync``.
 
         Args:
-            sums: four, of f32: two neighbours of a row, and two of the eighth row after.
+            a, b: fragments of A and B.
+            accumulators: four in f32: a pair of row r and a pair of row r + 8.
         """
         kind = ir.Attribute.parse(f"#nvvm.mma_type<{self.element}>")
-        shape = f"#nvvm.shape<m = {ROWS}, n = {COLUMNS}, k = {self.steps}>"
+        shape = f"#nvvm.shape<m = {MMA_M}, n = {MMA_N}, k = {self.mma_k}>"
         found = op(
             "nvvm.mma.sync",
             ir.Type.parse("!llvm.struct<(f32, f32, f32, f32)>"),
-            *rows,
-            *columns,
-            *sums,
+            *a,
+            *b,
+            *accumulators,
             layoutA=ir.Attribute.parse("#nvvm.mma_layout<row>"),
             layoutB=ir.Attribute.parse("#nvvm.mma_layout<col>"),
             multiplicandAPtxType=kind,
@@ -138,32 +141,32 @@ class Fragments(ABC):
 
 
 class HalfFragments(Fragments):
-    """Of f16 or bf16: ``ldmatrix`` reads four matrices of 8 by 8, and turns them if told.
+    """Fragments of f16 or bf16, loaded by ``ldmatrix.x4``, with ``.trans`` if transposed.
 
     Args:
-        element: the type of the factors.
+        element: the operand type.
     """
 
-    steps = 16
-    pad = turned_pad = 8
+    mma_k = 16
+    pad = transposed_pad = 8
 
     def __init__(self, element: ir.Type) -> None:
         self.element = str(element)
 
-    def rows(
-        self, slice_: Slice, lane: Extent, row: Extent, step: Extent
+    def load_a(
+        self, slice_: SharedStage, lane: IndexLike, row: IndexLike, step: IndexLike
     ) -> list[ir.Value]:
-        if slice_.is_turned:
+        if slice_.is_transposed:
             m = multiply(rem(div(lane, 8), 2), 8)
             k = add(rem(lane, 8), multiply(div(lane, 16), 8))
         else:
             m, k = rem(lane, 16), multiply(div(lane, 16), 8)
         return self._load(slice_, add(row, m), add(step, k))
 
-    def columns(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    def load_b(
+        self, slice_: SharedStage, lane: IndexLike, column: IndexLike, step: IndexLike
     ) -> list[list[ir.Value]]:
-        if slice_.is_turned:
+        if slice_.is_transposed:
             n, k = multiply(div(lane, 16), 8), rem(lane, 16)
         else:
             n = add(rem(lane, 8), multiply(div(lane, 16), 8))
@@ -171,37 +174,39 @@ class HalfFragments(Fragments):
         found = self._load(slice_, add(column, n), add(step, k))
         return [found[:2], found[2:]]
 
-    def rows_of_sums(
-        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    def a_from_accumulators(
+        self, accumulators: Sequence[tuple[ir.Value, ir.Value]]
     ) -> list[ir.Value]:
         element = ir.F16Type.get() if self.element == "f16" else ir.BF16Type.get()
         pair = ir.VectorType.get([2], element)
-        narrow = [op("arith.truncf", pair, p) for piece in pieces for p in piece]
+        narrow = [op("arith.truncf", pair, p) for pairs in accumulators for p in pairs]
         return [self._register(p) for p in narrow]
 
-    def _load(self, slice_: Slice, place: Extent, step: Extent) -> list[ir.Value]:
-        """Four matrices; each thread tells where one row of one of them begins."""
+    def _load(
+        self, slice_: SharedStage, point: IndexLike, step: IndexLike
+    ) -> list[ir.Value]:
+        """Emits ``ldmatrix.x4``; each thread has the address of one row of 8 elements."""
         element = slice_.memory.type.element_type
-        made = op(
+        loaded = op(
             "nvgpu.ldmatrix",
             ir.VectorType.get([4, 2], element),
             slice_.memory,
-            *slice_.at(place, step),
-            transpose=ir.BoolAttr.get(slice_.is_turned),
+            *slice_.at(point, step),
+            transpose=ir.BoolAttr.get(slice_.is_transposed),
             numTiles=ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
         )
         pair = ir.VectorType.get([2], element)
         places = (ir.DenseI64ArrayAttr.get([n]) for n in range(4))
-        pairs = [op("vector.extract", pair, made, static_position=p) for p in places]
+        pairs = [op("vector.extract", pair, loaded, static_position=p) for p in places]
         return [self._register(p) for p in pairs]
 
     def _register(self, pair: ir.Value) -> ir.Value:
-        """Two elements as the instruction takes them."""
-        return pair if self.element == "f16" else word(pair)
+        """A pair of elements as the operand register that NVVM expects."""
+        return pair if self.element == "f16" else pack_word(pair)
 
 
-def word(pair: ir.Value) -> ir.Value:
-    """Two numbers of 16 bits as one of 32, if they are not yet."""
+def pack_word(pair: ir.Value) -> ir.Value:
+    """Packs a pair of 16-bit elements into an i32, unless it is one."""
     i32 = ir.IntegerType.get_signless(32)
     if pair.type == i32:
         return pair
@@ -211,14 +216,14 @@ def word(pair: ir.Value) -> ir.Value:
 
 
 class Tf32Fragments(Fragments):
-    """Of f32, each element rounded to 11 bits when it is read."""
+    """Fragments of f32, converted to TF32 when they are loaded."""
 
-    steps = 8
-    pad, turned_pad = 4, 8
+    mma_k = 8
+    pad, transposed_pad = 4, 8
     element = "tf32"
 
-    def rows(
-        self, slice_: Slice, lane: Extent, row: Extent, step: Extent
+    def load_a(
+        self, slice_: SharedStage, lane: IndexLike, row: IndexLike, step: IndexLike
     ) -> list[ir.Value]:
         m, k = div(lane, 4), rem(lane, 4)
         places = [(8 * (n % 2), 4 * (n // 2)) for n in range(4)]
@@ -227,46 +232,50 @@ class Tf32Fragments(Fragments):
             for down, on in places
         ]
 
-    def columns(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    def load_b(
+        self, slice_: SharedStage, lane: IndexLike, column: IndexLike, step: IndexLike
     ) -> list[list[ir.Value]]:
         return self._columns(slice_, lane, column, add(step, rem(lane, 4)), 4)
 
-    def rows_of_sums(
-        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    def a_from_accumulators(
+        self, accumulators: Sequence[tuple[ir.Value, ir.Value]]
     ) -> list[ir.Value]:
-        # A thread has two neighbours where the instruction wants steps that are four apart:
-        # those of the sum are taken in another order.
-        (piece,) = pieces
-        return [_rounded(lane_of(pair, n)) for n in range(2) for pair in piece]
+        # A thread has adjacent columns, where the instruction wants k and k + 4: K is permuted.
+        (pairs,) = accumulators
+        return [_to_tf32(extract_lane(pair, n)) for n in range(2) for pair in pairs]
 
-    def columns_for_sums(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    def load_b_for_accumulators(
+        self, slice_: SharedStage, lane: IndexLike, column: IndexLike, step: IndexLike
     ) -> list[list[ir.Value]]:
         first = add(step, multiply(rem(lane, 4), 2))
         return self._columns(slice_, lane, column, first, 1)
 
     def _columns(
-        self, slice_: Slice, lane: Extent, column: Extent, step: Extent, apart: int
+        self,
+        slice_: SharedStage,
+        lane: IndexLike,
+        column: IndexLike,
+        step: IndexLike,
+        apart: int,
     ) -> list[list[ir.Value]]:
-        """The registers of twice 8 columns, of two steps each."""
+        """Loads two fragments of B, with two values of k per thread."""
         n = div(lane, 4)
         return [
             [
                 self._load(slice_, add(add(column, n), on), add(step, down))
                 for down in (0, apart)
             ]
-            for on in (0, COLUMNS)
+            for on in (0, MMA_N)
         ]
 
-    def _load(self, slice_: Slice, place: Extent, step: Extent) -> ir.Value:
-        return _rounded(
-            op("memref.load", ir.F32Type.get(), slice_.memory, *slice_.at(place, step))
+    def _load(self, slice_: SharedStage, point: IndexLike, step: IndexLike) -> ir.Value:
+        return _to_tf32(
+            op("memref.load", ir.F32Type.get(), slice_.memory, *slice_.at(point, step))
         )
 
 
-def _rounded(number: ir.Value) -> ir.Value:
-    """An f32 with 11 bits, as the instruction takes it."""
+def _to_tf32(number: ir.Value) -> ir.Value:
+    """Converts f32 to TF32 (``cvt.rna``), as the instruction expects."""
     return op(
         "nvvm.convert.float.to.tf32",
         ir.IntegerType.get_signless(32),

@@ -1,4 +1,4 @@
-"""Tiles of rows that are several axes: boxes of them."""
+"""Row tiles of GEMMs whose M dimension is several axes (convolutions): boxes of pixels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from relax_mlir.schedules.contraction_axes import Axis
-from relax_mlir.schedules.emit import (
-    Extent,
+from relax_mlir.schedules.builder import (
+    IndexLike,
     add,
     ceil_div,
     index,
@@ -16,61 +15,61 @@ from relax_mlir.schedules.emit import (
     product,
     unflatten,
 )
+from relax_mlir.schedules.contraction_axes import Axis
 from relax_mlir.schedules.gpu.launch import if_less
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.rule import NotApplicable
 
-__all__ = ["RowTile", "row_tile"]
+__all__ = ["RowTile", "choose_row_tile"]
 
-_LEAST_USE = 0.7  # share of a tile's places that are rows, where these are several axes
+_MIN_UTILIZATION = 0.7  # of a tile's rows, if M is several axes
 
 
 @dataclass(frozen=True)
 class RowTile:
-    """Rows of a tile, which is a box of the axes of rows.
+    """The rows of a tile: a box over the M axes.
 
     Attributes:
-        axes: outermost first; sizes: of the box; places: that a tile has.
+        axes: outermost first; box: extents along them.
+        rows: of a tile; at least the points of the box.
     """
 
     axes: Sequence[Axis]
-    sizes: Sequence[int]
-    places: int
+    box: Sequence[int]
+    rows: int
 
     @property
-    def _counts(self) -> list[Extent]:
-        pairs = zip(self.axes, self.sizes, strict=True)
+    def _counts(self) -> list[IndexLike]:
+        pairs = zip(self.axes, self.box, strict=True)
         return [ceil_div(axis.extent, size) for axis, size in pairs]
 
     @property
-    def count(self) -> Extent:
-        """How many tiles have all rows."""
+    def count(self) -> IndexLike:
+        """Number of tiles that cover all rows."""
         return product(self._counts)
 
     @property
-    def taken(self) -> dict[int, int]:
-        """The size of the box, by axis."""
-        return {a.number: size for a, size in zip(self.axes, self.sizes, strict=True)}
+    def box_by_axis(self) -> dict[int, int]:
+        """Extents of the box, by axis."""
+        return {a.number: size for a, size in zip(self.axes, self.box, strict=True)}
 
-    def first(self, number: Extent) -> dict[int, Extent]:
-        """The first row of a tile."""
+    def origin(self, number: IndexLike) -> dict[int, IndexLike]:
+        """The first point of a tile."""
         where = unflatten(index(number), self._counts)
         return {
             axis.number: multiply(place, size)
-            for axis, place, size in zip(self.axes, where, self.sizes, strict=True)
+            for axis, place, size in zip(self.axes, where, self.box, strict=True)
         }
 
-    def visit(
+    def for_point(
         self,
-        place: Extent,
-        first: Mapping[int, Extent],
-        body: Callable[[Mapping[int, Extent]], None],
+        place: IndexLike,
+        origin: Mapping[int, IndexLike],
+        body: Callable[[Mapping[int, IndexLike]], None],
     ) -> None:
-        """``body(row)`` for a place in a tile, if there is a row."""
-        inside = (
-            [place] if len(self.sizes) == 1 else unflatten(index(place), self.sizes)
-        )
+        """Emits ``body(point)`` for a row of a tile, predicated at the edges."""
+        inside = [place] if len(self.box) == 1 else unflatten(index(place), self.box)
         row = {
-            axis.number: add(first[axis.number], at)
+            axis.number: add(origin[axis.number], at)
             for axis, at in zip(self.axes, inside, strict=True)
         }
 
@@ -81,41 +80,45 @@ class RowTile:
             axis, *others = axes
             if_less(row[axis.number], axis.extent, lambda: test(others))
 
-        if math.prod(self.sizes) == self.places:
+        if math.prod(self.box) == self.rows:
             test(self.axes)
         else:
-            # Past the end of the box, the outermost place is past its size.
-            if_less(inside[0], self.sizes[0], lambda: test(self.axes))
+            # Rows past the end of the box have an outermost coordinate past its extent.
+            if_less(inside[0], self.box[0], lambda: test(self.axes))
 
 
-def row_tile(axes: Sequence[Axis], rows: int) -> RowTile:
-    """The box of up to so many rows that has the fewest places where no row is.
+def choose_row_tile(axes: Sequence[Axis], rows: int) -> RowTile:
+    """The box of at most ``rows`` points with the highest utilization of the tiles.
 
     Raises:
-        Refusal: it has too many of these.
+        Refusal: the utilization is too low.
     """
     if len(axes) == 1:
         return RowTile(axes, [rows], rows)
     extents = [a.extent if isinstance(a.extent, int) else rows for a in axes]
-    # Of those that are as good, what lies nearest together.
-    sizes = max(_sizes(extents, rows), key=lambda s: (_use(s, extents, rows), s[::-1]))
-    if _use(sizes, extents, rows) < _LEAST_USE:
-        raise Refusal("its rows are several axes, of which no box fills a tile")
-    return RowTile(axes, sizes, rows)
+    # Ties go to the box that is longest along the inner axes.
+    box = max(
+        _boxes(extents, rows), key=lambda s: (_utilization(s, extents, rows), s[::-1])
+    )
+    if _utilization(box, extents, rows) < _MIN_UTILIZATION:
+        raise NotApplicable(
+            "its rows are several axes, and no box of them fills a tile"
+        )
+    return RowTile(axes, box, rows)
 
 
-def _sizes(extents: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
-    """Boxes of up to so many rows."""
+def _boxes(extents: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
+    """All boxes of at most ``rows`` points."""
     *outer, last = extents
     for size in range(1, min(last, rows) + 1):
         if not outer:
             yield (size,)
             continue
-        for others in _sizes(outer, rows // size):
+        for others in _boxes(outer, rows // size):
             yield (*others, size)
 
 
-def _use(sizes: Sequence[int], extents: Sequence[int], rows: int) -> float:
-    """The share of places of tiles where a row is."""
-    places = rows * math.prod(-(-e // s) for e, s in zip(extents, sizes, strict=True))
-    return math.prod(extents) / places
+def _utilization(box: Sequence[int], extents: Sequence[int], rows: int) -> float:
+    """The fraction of the tiles' rows that are in the domain."""
+    tiles = math.prod(-(-e // s) for e, s in zip(extents, box, strict=True))
+    return math.prod(extents) / (rows * tiles)

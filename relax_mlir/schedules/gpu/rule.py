@@ -1,10 +1,10 @@
-"""What a schedule rule for a GPU is."""
+"""Base class of GPU schedule rules, and the device facts that rules read."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
 
-from relax_mlir.schedules.rule import AnyRule
+from relax_mlir.schedules.rule import ScheduleRule
 
 __all__ = ["LIBRARY_POLICIES", "Gpu", "GpuRule"]
 
@@ -15,13 +15,13 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Gpu:
-    """What rules ask of a GPU.
+    """Properties of the target GPU, and compile options that rules depend on.
 
     Attributes:
-        sm: its compute capability, such as 90.
-        tf32: whether factors in f32 may be rounded to 11 bits.
-        library: whether NVIDIA's libraries compute products and convolutions: ``never``,
-            ``auto`` (where they are expected to be faster) or ``always`` (where they can).
+        sm: compute capability, such as 90.
+        tf32: whether f32 operands of matmuls may be rounded to TF32 (11 significant bits).
+        library: whether cuBLASLt and cuDNN compute matmuls and convolutions: ``never``,
+            ``auto`` (where they are expected to be faster) or ``always`` (wherever they can).
     """
 
     sm: int = 80
@@ -30,18 +30,19 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class GpuRule(AnyRule[P]):
-    """How kernels of one class become launches, by ``schedule-apply-gpu``.
+class GpuRule(ScheduleRule[P]):
+    """Schedule rule that lowers one class of kernels to launches in ``schedule-apply-gpu``.
 
     Attributes:
-        gpu: the machine.
+        gpu: the target device.
     """
 
     gpu: Gpu
 
     @abstractmethod
     def write(self, plan: P) -> None:
-        """Write the launches at the insertion point, in the order in which they run.
+        """Emits the launches at the insertion point, in execution order.
 
-        What they share and is no argument is a ``memref.alloc`` beside them.
+        Buffers that launches share and that are no arguments are ``memref.alloc`` operations
+        next to them.
         """

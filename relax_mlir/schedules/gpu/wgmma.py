@@ -1,9 +1,9 @@
-"""Tensor cores of four warps on Hopper: products of matrices in shared memory.
+"""Warpgroup-level tensor-core instructions of Hopper: ``wgmma.mma_async`` and descriptors.
 
-``wgmma.mma_async`` multiplies 64 rows of some steps of a sum with those of up to 256 columns,
-and adds them to sums in f32. Both factors lie in rows of 128 bytes, whose 16-byte pieces
-change places: rows along the sum, or runs of rows or columns for each step. Threads may have
-the rows in registers instead, where sums of a product before lie as rows of the next.
+``wgmma.mma_async`` multiplies a 64 x K by a K x N matrix (N up to 256) and accumulates in f32.
+Operands are in shared memory, in rows of 128 bytes with the 128-byte swizzle, K-major or
+MN-major. A may be in registers instead: accumulators of a previous ``wgmma`` have the
+layout of an A fragment.
 
 Source: NVIDIA, PTX ISA, "Asynchronous warpgroup-level matrix instructions": layout of
 fragments, matrix descriptors, 128-byte swizzling.
@@ -16,88 +16,90 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import Extent, add, constant, index, op, rem
+from relax_mlir.schedules.builder import IndexLike, add, constant, index, op, rem
 from relax_mlir.schedules.gpu.launch import if_less
-from relax_mlir.schedules.gpu.tensor_boxes import ROW_BYTES
+from relax_mlir.schedules.gpu.tma_tiles import SWIZZLE_BYTES
 
 __all__ = [
-    "ROWS",
     "WARPGROUP",
-    "Matrix",
-    "Products",
-    "Rotation",
-    "take_registers",
+    "WGMMA_M",
+    "MatrixDescriptor",
+    "OrderedWarpgroups",
+    "WgmmaAccumulator",
+    "set_max_registers",
 ]
 
 WARPGROUP = 128  # threads
-ROWS = 64  # of a product
+WGMMA_M = 64  # rows of an instruction
 
-_STEP_BYTES = 32  # of a row along the sum that one instruction reads
-_PIECE = 16  # bytes: the unit of descriptors
-_SWIZZLE = 1 << 62  # of 128 bytes
+_K_BYTES = 32  # K of an instruction, in bytes
+_UNIT = 16  # bytes: the unit of descriptor fields
+_SWIZZLE = 1 << 62  # descriptor field: 128-byte swizzle
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """A factor in shared memory.
+class MatrixDescriptor:
+    """The descriptor of a ``wgmma`` operand in shared memory.
 
     Attributes:
-        descriptor: where it is; element: the type that instructions call its elements'.
-        steps: of the sum, that one instruction reads.
-        is_along_sum: whether its rows of 128 bytes are steps of the sum.
+        descriptor: its 64-bit value; element: PTX name of the element type.
+        mma_k: K of an instruction.
+        is_k_major: whether it is K-major.
     """
 
     descriptor: ir.Value
     element: str
-    steps: int
-    is_along_sum: bool
+    mma_k: int
+    is_k_major: bool
 
     @staticmethod
-    def at(memory: ir.Value, element: str, depth: int, *, is_along_sum: bool) -> Matrix:
-        """The factor at the beginning of a buffer.
+    def of_buffer(
+        memory: ir.Value, element: str, depth: int, *, is_k_major: bool
+    ) -> MatrixDescriptor:
+        """The operand at the start of a buffer.
 
         Args:
-            depth: steps of the sum of a slice.
+            depth: of a K tile.
         """
-        # Bytes between runs of rows or columns, where these are the rows of 128 bytes; and
-        # between eight rows and the next eight.
-        lead, stride = depth * ROW_BYTES, 8 * ROW_BYTES
-        fields = _SWIZZLE | stride // _PIECE << 32 | lead // _PIECE << 16
+        # Leading byte offset: between 128-byte wide columns of an MN-major tile. Stride byte
+        # offset: between groups of eight rows.
+        lead, stride = depth * SWIZZLE_BYTES, 8 * SWIZZLE_BYTES
+        fields = _SWIZZLE | stride // _UNIT << 32 | lead // _UNIT << 16
         i64 = ir.IntegerType.get_signless(64)
         pointer = op(
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), memory
         )
-        descriptor = op("arith.ori", i64, _pieces(pointer), constant(fields, i64))
+        descriptor = op("arith.ori", i64, _to_units(pointer), constant(fields, i64))
         size = memory.type.element_type.width // 8
-        return Matrix(descriptor, element, _STEP_BYTES // size, is_along_sum)
+        return MatrixDescriptor(descriptor, element, _K_BYTES // size, is_k_major)
 
-    def moved(self, bytes_: Extent) -> Matrix:
-        """The factor that lies so far behind it."""
+    def offset_by(self, bytes_: IndexLike) -> MatrixDescriptor:
+        """The operand at an offset, in bytes."""
         if isinstance(bytes_, int) and bytes_ == 0:
             return self
         i64 = self.descriptor.type
-        descriptor = op("arith.addi", i64, self.descriptor, _pieces(index(bytes_)))
-        return Matrix(descriptor, self.element, self.steps, self.is_along_sum)
+        descriptor = op("arith.addi", i64, self.descriptor, _to_units(index(bytes_)))
+        return MatrixDescriptor(descriptor, self.element, self.mma_k, self.is_k_major)
 
-    def after(self, instructions: int) -> Matrix:
-        """The factor from the steps on that come after those of some instructions."""
-        bytes_ = _STEP_BYTES if self.is_along_sum else self.steps * ROW_BYTES
-        return self.moved(instructions * bytes_)
+    def advance_k(self, instructions: int) -> MatrixDescriptor:
+        """The operand advanced along K by a number of instructions."""
+        bytes_ = _K_BYTES if self.is_k_major else self.mma_k * SWIZZLE_BYTES
+        return self.offset_by(instructions * bytes_)
 
 
-def _pieces(bytes_: ir.Value) -> ir.Value:
-    """As descriptors count them: shared memory has fewer than 2**18 bytes."""
+def _to_units(bytes_: ir.Value) -> ir.Value:
+    """Bytes in descriptor units; shared addresses have fewer than 18 bits."""
     i64 = ir.IntegerType.get_signless(64)
     number = op("arith.index_cast", i64, bytes_)
     return op("arith.shrui", i64, number, constant(4, i64))
 
 
 @dataclass(frozen=True)
-class Products:
-    """The sums of a thread of 64 rows by some columns.
+class WgmmaAccumulator:
+    """A ``wgmma`` accumulator of 64 rows by some columns, in the registers of a warpgroup.
 
     Attributes:
-        columns: how many.
+        columns: N of the instruction.
     """
 
     columns: int
@@ -108,18 +110,23 @@ class Products:
         return ir.Type.parse(f"!llvm.struct<({fields})>")
 
     def zeros(self) -> ir.Value:
-        """Of no products."""
+        """A zero accumulator."""
         return op("llvm.mlir.zero", self._type)
 
-    def begin(self) -> None:
-        """Give registers to products: what threads have written of them is there."""
+    def fence(self) -> None:
+        """Emits ``wgmma.fence``, which orders register accesses before the next ``wgmma``."""
         op("nvvm.wgmma.fence.aligned", None)
 
-    def add(self, rows: Matrix, columns: Matrix, sums: ir.Value | None) -> ir.Value:
-        """``sums`` and the products of some steps, once they are waited for.
+    def mma(
+        self,
+        rows: MatrixDescriptor,
+        columns: MatrixDescriptor,
+        accumulator: ir.Value | None,
+    ) -> ir.Value:
+        """Emits an asynchronous ``wgmma`` with both operands in shared memory.
 
         Args:
-            sums: None for the products alone.
+            accumulator: the accumulator; None to overwrite it.
         """
         kinds = {
             f"type{which}": ir.Attribute.parse(f"#nvvm.wgmma_type<{kind}>")
@@ -129,18 +136,18 @@ class Products:
                 ("D", "f32"),
             )
         }
-        # Rows of A along the sum are `row`; columns of B along it are `col`.
+        # K-major is `row` for A, and `col` for B.
         layouts = (
-            "row" if rows.is_along_sum else "col",
-            "col" if columns.is_along_sum else "row",
+            "row" if rows.is_k_major else "col",
+            "col" if columns.is_k_major else "row",
         )
-        shape = f"<m = {ROWS}, n = {self.columns}, k = {rows.steps}>"
+        shape = f"<m = {WGMMA_M}, n = {self.columns}, k = {rows.mma_k}>"
         one = ir.Attribute.parse("#nvvm.wgmma_scale_in<one>")
-        scale = "zero" if sums is None else "one"
+        scale = "zero" if accumulator is None else "one"
         return op(
             "nvvm.wgmma.mma_async",
             self._type,
-            op("llvm.mlir.undef", self._type) if sums is None else sums,
+            op("llvm.mlir.undef", self._type) if accumulator is None else accumulator,
             rows.descriptor,
             columns.descriptor,
             shape=ir.Attribute.parse(f"#nvvm.shape{shape}"),
@@ -153,38 +160,41 @@ class Products:
             **kinds,
         )
 
-    def add_registers(
-        self, rows: Sequence[ir.Value], columns: Matrix, sums: Sequence[ir.Value]
+    def mma_from_registers(
+        self,
+        rows: Sequence[ir.Value],
+        columns: MatrixDescriptor,
+        accumulator: Sequence[ir.Value],
     ) -> ir.Value:
-        """``sums`` and the products of 16 steps of rows that are in registers.
+        """Emits an asynchronous ``wgmma`` with A in registers, as inline assembly.
 
         NVVM has no operation for it.
 
         Args:
-            rows: two neighbours each, as 32 bits: of a row, of the eighth row after, and
-                those of the next 8 steps.
-            sums: as :meth:`numbers` has them.
+            rows: the A fragment, four i32 of two elements: of rows r and r + 8, and the same
+                for the next 8 k.
+            accumulator: the accumulator as :meth:`elements` returns it.
         """
-        count = len(sums)
-        # Operands are numbered behind results, which are the first of them once more.
+        count = len(accumulator)
+        # Operands are numbered after results; the first ones are tied to the results.
         own, of_rows = (
             ", ".join(f"${n}" for n in numbers)
             for numbers in (range(count), range(2 * count, 2 * count + len(rows)))
         )
-        shape = f"m{ROWS}n{self.columns}k{columns.steps}"
+        shape = f"m{WGMMA_M}n{self.columns}k{columns.mma_k}"
         kind = f"{shape}.f32.{columns.element}.{columns.element}"
-        is_turned = int(not columns.is_along_sum)
+        is_transposed = int(not columns.is_k_major)
         text = (
             "{ .reg .pred p; setp.ne.b32 p, 1, 0; "
             f"wgmma.mma_async.sync.aligned.{kind} {{{own}}}, {{{of_rows}}}, "
-            f"${2 * count + len(rows)}, p, 1, 1, {is_turned}; }}"
+            f"${2 * count + len(rows)}, p, 1, 1, {is_transposed}; }}"
         )
         tied = [str(n) for n in range(count)]
         constraints = ["=f"] * count + tied + ["r"] * len(rows) + ["l"]
         return op(
             "llvm.inline_asm",
             self._type,
-            *sums,
+            *accumulator,
             *rows,
             columns.descriptor,
             asm_string=ir.StringAttr.get(text),
@@ -193,71 +203,71 @@ class Products:
         )
 
     def commit(self) -> None:
-        """End a group of products."""
+        """Emits ``wgmma.commit_group``."""
         op("nvvm.wgmma.commit.group.sync.aligned", None)
 
     def wait(self, left: int) -> None:
-        """Wait for all groups but the last few."""
+        """Waits until at most ``left`` groups are pending."""
         i64 = ir.IntegerType.get_signless(64)
         group = ir.IntegerAttr.get(i64, left)
         op("nvvm.wgmma.wait.group.sync.aligned", None, group=group)
 
-    def numbers(self, sums: ir.Value) -> list[ir.Value]:
-        """The sums: four for each 8 columns, as those of ``mma.sync``; 16 rows a warp."""
+    def elements(self, accumulator: ir.Value) -> list[ir.Value]:
+        """The elements: four per 8 columns, as of ``mma.sync``; 16 rows per warp."""
         places = (ir.DenseI64ArrayAttr.get([n]) for n in range(self.columns // 2))
         f32 = ir.F32Type.get()
-        return [op("llvm.extractvalue", f32, sums, position=p) for p in places]
+        return [op("llvm.extractvalue", f32, accumulator, position=p) for p in places]
 
 
 @dataclass(frozen=True)
-class Rotation:
-    """Warpgroups that take turns to do something: one after the other, and again.
+class OrderedWarpgroups:
+    """Round-robin order of warpgroups by named barriers (ping-pong scheduling).
 
     Attributes:
-        group: the number of the thread's among them; count: how many there are.
+        group: number of the thread's warpgroup; count: of warpgroups.
     """
 
-    group: Extent
+    group: IndexLike
     count: int
 
-    def begin(self) -> None:
-        """Let the first one be the first."""
+    def start(self) -> None:
+        """Signals warpgroup 0, which goes first."""
         if self.count > 1:
             if_less(self.count - 2, self.group, lambda: self._arrive(0))
 
-    def wait(self) -> None:
-        """Wait for one's turn."""
+    def wait_turn(self) -> None:
+        """Waits for the turn of the own warpgroup."""
         if self.count > 1:
             self._wait(self.group)
 
-    def pass_on(self) -> None:
-        """It is the next one's turn."""
+    def signal_next(self) -> None:
+        """Signals the next warpgroup."""
         if self.count > 1:
             self._arrive(rem(add(self.group, 1), self.count))
 
-    def end(self) -> None:
-        """The first one has had its last turn; all have had as many."""
+    def finish(self) -> None:
+        """Consumes the last signal, so that all barriers complete."""
         if self.count > 1:
             if_less(self.group, 1, lambda: self._wait(0))
 
-    def _wait(self, group: Extent) -> None:
+    def _wait(self, group: IndexLike) -> None:
         sizes = ir.DenseI32ArrayAttr.get([1, 1, 0])
         op("nvvm.barrier", None, *self._barrier(group), operandSegmentSizes=sizes)
 
-    def _arrive(self, group: Extent) -> None:
+    def _arrive(self, group: IndexLike) -> None:
         op("nvvm.barrier.arrive", None, *self._barrier(group))
 
-    def _barrier(self, group: Extent) -> tuple[ir.Value, ir.Value]:
-        """The number of a warpgroup's barrier, and of threads: its own, and the last's."""
+    def _barrier(self, group: IndexLike) -> tuple[ir.Value, ir.Value]:
+        """Id of a warpgroup's named barrier, and its threads: waiting and signalling ones."""
         i32 = ir.IntegerType.get_signless(32)
-        number = op("arith.index_cast", i32, index(add(group, 1)))  # all threads have 0
+        number = op("arith.index_cast", i32, index(add(group, 1)))  # 0 is the block's
         return number, constant(2 * WARPGROUP, i32)
 
 
-def take_registers(count: int, *, is_more: bool) -> None:
-    """Let each thread of a warpgroup have so many registers: more than before, or fewer."""
+def set_max_registers(count: int, *, is_increase: bool) -> None:
+    """Emits ``setmaxnreg``: changes the register count of the threads of a warpgroup."""
     i32 = ir.IntegerType.get_signless(32)
-    action = "increase" if is_more else "decrease"
+    action = "increase" if is_increase else "decrease"
     op(
         "nvvm.setmaxregister",
         None,

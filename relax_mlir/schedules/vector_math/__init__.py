@@ -1,8 +1,8 @@
-"""Mathematical functions of f32 vectors, written as arith and math operations.
+"""Polynomial expansions of math functions on f32 vectors, in arith and math operations.
 
-One emitter serves AVX-512, AVX2 and NEON, with any number of lanes. All functions rest on
-``math.fma``, which must be an instruction of the target: else it is a call per lane, right
-but slower than libm.
+The expansions are independent of the target and of the number of lanes. All use
+``math.fma``: on targets without an FMA instruction this is a library call per lane, which is
+correct but slower than libm.
 """
 
 from relax_mlir.schedules.vector_math.activation import (

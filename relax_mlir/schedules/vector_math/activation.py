@@ -1,8 +1,8 @@
-"""Activation functions of f32 lanes, as one function each.
+"""Activation functions of f32 lanes: sigmoid, silu and gelu.
 
-Written as arithmetic on exp, erf and tanh they lose digits where numbers nearly cancel,
-and become 0 where the exponential overflows; here they are exact everywhere, in less
-time or about the same.
+Composed of exp, erf and tanh they would lose digits by cancellation, and become 0 where the
+exponential overflows. These direct expansions are accurate everywhere, in about the same
+time or less.
 
 Error bounds are the worst over all 2**32 floats, against glibc in double, in units in
 the last place (of 2**-149 where the result is subnormal).
@@ -14,7 +14,7 @@ coefficients are our own minimax fits (Remez; each rounded to f32, the rest fitt
 """
 
 from relax_mlir.schedules.vector_math.exponential import (
-    exp_of_rest,
+    expm1_reduced,
     reduce_by_ln_2,
 )
 from relax_mlir.schedules.vector_math.lanes import (
@@ -27,15 +27,15 @@ from relax_mlir.schedules.vector_math.lanes import (
 
 __all__ = ["gelu", "gelu_tanh", "sigmoid", "silu"]
 
-# What can be as large as e**115 is kept as 2**-40 of it.
+# Values of up to e**115 are scaled by 2**-40.
 _SCALE_BITS = 40
 _SCALE = 2.0**-_SCALE_BITS
-# From here on 1 + e**-x is 1.
+# For larger x, 1 + e**-x rounds to 1.
 _SATURATED = 18.0
-# The normal distribution up to x is 1/2 + x * p(x*x) for |x| <= 0.782, error 2**-25.1.
+# The normal CDF of x is 1/2 + x * p(x*x) for |x| <= 0.782, error 2**-25.1.
 _NEAR = (0.398942292, -0.0664908662, 0.00997667294, -0.00119196181, 0.000111260073)
 _FAR = 0.78125
-# x * e**(x*x/2) times the distribution beyond x, of (x - c) / (x + d), error 2**-26.7.
+# x * e**(x*x/2) times the upper tail, as a polynomial of (x - c) / (x + d), error 2**-26.7.
 _TAIL_CENTRE = (1.5625, 4.0)
 _TAIL = (
     0.312926829,
@@ -48,24 +48,24 @@ _TAIL = (
     -0.0467639603,
     0.0141705358,
 )
-# gelu_tanh is x / (1 + e**-(x * (a + b*x*x))); a and b in a high and a low part, that of a
-# with so few bits that a + b*x*x - a is exact.
+# gelu_tanh is x / (1 + e**-(x * (a + b*x*x))); a and b are split into high and low parts,
+# with so few bits in that of a that a + b*x*x - a is exact.
 _LINEAR = (1.59576797, 1.14675222e-6)
 _CUBIC = (0.0713548139, 2.3988324e-9)
 
 
 def _one_plus_exp(t: Lanes, low: Lanes | None = None) -> Lanes:
-    """(1 + e**(t + low)) * 2**-40 for t in -18..115, and a low part below an ulp of it."""
+    """(1 + e**(t + low)) * 2**-40 for t in -18..115 and |low| below an ulp of t."""
     biased, r = reduce_by_ln_2(t, 127 - _SCALE_BITS)
-    p = exp_of_rest(r if low is None else r + low)
+    p = expm1_reduced(r if low is None else r + low)
     power = (biased << 23).floats()
     whole = power + _SCALE
-    lost = _SCALE - (whole - power)  # not 0 where the power is 2**24 and more
+    lost = _SCALE - (whole - power)  # nonzero for powers of 2**24 and more
     return whole + fma(power, p, lost)
 
 
 def _over(x: Lanes, denominator: Lanes, is_saturated: Lanes) -> Lanes:
-    """x / (denominator * 2**40), which is x where it is saturated; NaN for -infinity."""
+    """x / (denominator * 2**40), or x where saturated; NaN for -infinity."""
     quotient = x.at_least(-200.0) / denominator
     return select(is_saturated, x, fma(quotient, _SCALE, x * 0.0))
 
@@ -110,10 +110,10 @@ def gelu_tanh(x: Lanes) -> Lanes:
 
 @on_lanes
 def gelu(x: Lanes) -> Lanes:
-    """x times the normal distribution up to x; NaN for -infinity.
+    """x times the standard normal CDF of x; NaN for -infinity.
 
-    Beyond 0.78 the distribution's other side is e**(-x*x/2) times a polynomial, with
-    x*x in two parts: small results have as many right digits as large ones.
+    For |x| > 0.78 the tail of the distribution is e**(-x*x/2) times a polynomial, with
+    x*x in high and low parts, so that small results have a small relative error too.
 
     Error: 1.95 ulp, subnormal results included.
     """
@@ -124,8 +124,8 @@ def gelu(x: Lanes) -> Lanes:
     half = a * -0.5
     power = a * half
     biased, r = reduce_by_ln_2(power, 127 + _SCALE_BITS)
-    p = exp_of_rest(r + fma(a, half, -power))
-    # (_TAIL[0] + more) * (1 + p), of which the largest term is added last.
+    p = expm1_reduced(r + fma(a, half, -power))
+    # (_TAIL[0] + more) * (1 + p), adding the largest term last.
     factor = fma(more + _TAIL[0], p, more) + _TAIL[0]
     tail = factor * (biased << 23).floats()
     below = fma(x, 0.0, tail * -_SCALE)  # NaN for -infinity

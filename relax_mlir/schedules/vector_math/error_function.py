@@ -33,7 +33,7 @@ def erf(x: Lanes) -> Lanes:
     Error: 1.36 ulp over all 2**32 floats, against glibc in double. Why not Eigen's
     rational function: its relative error is 2.7e-7, up to 4.5 ulp.
 
-    Source: the plan, x + x * p(x**2) near 0 and 1 - 2**q(x) beyond, is that of N.
+    Source: the scheme, x + x * p(x**2) near 0 and 1 - 2**q(x) elsewhere, is from N.
     Juffa's public erff; the coefficients are our own minimax fits.
     """
     a = abs(x).at_most(4.0)

@@ -19,8 +19,8 @@ __all__ = [
     "exp2",
     "exp2_normal",
     "exp_not_positive",
-    "exp_of_rest",
     "expm1",
+    "expm1_reduced",
     "reduce_by_ln_2",
     "sinh",
     "tanh",
@@ -28,7 +28,7 @@ __all__ = [
 
 LOG2_E = 1.44269502
 _LN_2 = (0.693147182, -1.90465421e-9)  # high and low part
-# Adding it rounds to an integer, which then stands in the low bits (1.5 * 2**23).
+# Adding 1.5 * 2**23 rounds to an integer in the low mantissa bits.
 _ROUND = 12582912.0
 # e**r = 1 + r + r*r*q(r) for |r| <= 0.347, relative error 2**-27.8.
 _EXP = (0.5, 0.166664883, 0.0416655578, 0.0083723003, 0.00140350848)
@@ -48,7 +48,7 @@ _EXP2 = (
 
 
 def _power_of_two(p: Lanes, biased: Lanes) -> Lanes:
-    """p * 2**(biased - 254): two factors, so that the result may be subnormal or inf.
+    """p * 2**(biased - 254), as two factors: the result may be subnormal or infinite.
 
     Args:
         p: About 1.
@@ -60,7 +60,7 @@ def _power_of_two(p: Lanes, biased: Lanes) -> Lanes:
 
 
 def reduce_by_ln_2(x: Lanes, bias: int, shift: float = 0.0) -> tuple[Lanes, Lanes]:
-    """n + bias in the low bits of an integer, and r with x = n ln 2 + r.
+    """Cody-Waite reduction x = n ln 2 + r: n + bias in the low bits of an integer, and r.
 
     Args:
         x: In -2**22..2**22.
@@ -75,8 +75,8 @@ def reduce_by_ln_2(x: Lanes, bias: int, shift: float = 0.0) -> tuple[Lanes, Lane
     return shifted.bits(), fma(n, -_LN_2[1], fma(n, -_LN_2[0], x))
 
 
-def exp_of_rest(r: Lanes) -> Lanes:
-    """e**r - 1 for |r| <= ln 2 / 2, to add to 1: its error is 2**-27.8 of e**r."""
+def expm1_reduced(r: Lanes) -> Lanes:
+    """e**r - 1 for |r| <= ln 2 / 2, with an error of 2**-27.8 relative to e**r."""
     return fma(r * r, horner(r, _EXP), r)
 
 
@@ -93,12 +93,12 @@ def _exp_times(x: Lanes, power: int = 0) -> Lanes:
 
 @on_lanes
 def exp_not_positive(x: Lanes) -> Lanes:
-    """e**x for x <= 0, where subnormal results may be 0.
+    """e**x for x <= 0; subnormal results may be flushed to 0.
 
-    Three quarters of the time of :func:`exp`: nothing overflows, and one power of two
-    is enough. For a softmax, whose sum is at least 1, so that 2**-126 counts for nothing.
+    Takes three quarters of the time of :func:`exp`: there is no overflow, and one power of
+    two suffices. For softmax, whose sum is at least 1, so that 2**-126 is negligible.
 
-    Error: 0.91 ulp for -87.3 <= x <= 0. Below it falls to 0, which it is from -87.7 on.
+    Error: 0.91 ulp for -87.3 <= x <= 0; decreases to 0 between -87.3 and -87.7.
     """
     biased, r = reduce_by_ln_2(x.at_least(-88.0), 127)
     return _exp_near_one(r) * (biased << 23).floats()
@@ -114,7 +114,7 @@ def exp(x: Lanes) -> Lanes:
 
 
 def exp2_normal(x: Lanes) -> Lanes:
-    """2**x for -126 <= x <= 127: one factor is enough."""
+    """2**x for -126 <= x <= 127, where the result is normal."""
     shifted = x + (_ROUND + 127)
     r = x - (shifted - (_ROUND + 127))
     return fma(r, horner(r, _EXP2), 1.0) * (shifted.bits() << 23).floats()
@@ -157,7 +157,7 @@ def sinh(x: Lanes) -> Lanes:
     Error: 1.7 ulp.
     """
     quarter = _expm1_times(abs(x).at_most(89.5), -2)
-    ratio = quarter / fma(quarter, 4.0, 1.0)  # before it is doubled: no inf / inf
+    ratio = quarter / fma(quarter, 4.0, 1.0)  # scaled by 1/4 against inf / inf
     result = (ratio + quarter) * 2.0
     square = x * x
     near = fma(square * x, horner(square, _SINH), x)

@@ -7,12 +7,12 @@ from mlir import ir
 from relax_mlir.schedules.vector_math.lanes import (
     Lanes,
     any_lane,
-    known_number,
+    constant_lanes,
     on_lanes,
     select,
 )
 
-__all__ = ["ipowi", "repeated_product"]
+__all__ = ["ipowi", "power_by_squaring"]
 
 
 @on_lanes
@@ -23,14 +23,14 @@ def ipowi(base: Lanes, exponent: Lanes) -> Lanes:
     towards zero: +-1 for bases +-1, else 0; for base 0 as well, as tir's x / 0 is 0
     (numpy raises an error). 0**0 is 1. The exponent is signed.
 
-    A known exponent takes as many multiplications as its bits need. Any other takes a
-    loop that ends when no lane has bits left.
+    A constant exponent is unrolled to about log2(exponent) multiplications; others take a
+    loop until no lane has exponent bits left.
 
     Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.6.3.
     """
-    known = known_number(exponent.value)
+    known = constant_lanes(exponent.value)
     if known is not None and known >= 0:
-        return repeated_product(base, int(known))
+        return power_by_squaring(base, int(known))
     is_negative = exponent < 0
     power = _power(base, select(is_negative, exponent.like(0), exponent))
     unit = select((exponent & 1).equal(1), base, base.like(1))
@@ -38,8 +38,8 @@ def ipowi(base: Lanes, exponent: Lanes) -> Lanes:
     return select(is_negative, reciprocal, power)
 
 
-def repeated_product(base: Lanes, exponent: int) -> Lanes:
-    """base**exponent, the exponent not negative, in as few products as its bits need."""
+def power_by_squaring(base: Lanes, exponent: int) -> Lanes:
+    """base**exponent for a constant exponent >= 0, by repeated squaring."""
     if exponent == 0:
         return base.like(1)
     result = base
@@ -51,7 +51,7 @@ def repeated_product(base: Lanes, exponent: int) -> Lanes:
 
 
 def _power(base: Lanes, exponent: Lanes) -> Lanes:
-    """base**exponent for exponents that are not negative."""
+    """base**exponent for exponents >= 0, by repeated squaring in a loop."""
 
     def has_bits(_: Lanes, __: Lanes, rest: Lanes) -> Lanes:
         return rest > 0
@@ -68,7 +68,7 @@ def _while_any(
     step: Callable[..., Sequence[Lanes]],
     start: Sequence[Lanes],
 ) -> list[Lanes]:
-    """``step`` repeated as long as ``condition`` holds in any lane."""
+    """``scf.while``: repeats ``step`` while ``condition`` holds in any lane."""
     types = [lanes.value.type for lanes in start]
     loop = ir.Operation.create(
         "scf.while", results=types, operands=[s.value for s in start], regions=2

@@ -40,13 +40,13 @@ _ASIN = (
     0.00674167462,
     0.0474852435,
 )
-# Above it twice the angle is below 1, where its unit is that of the result.
+# Above it the half angle is used: twice the angle is below 1 there.
 _HALF_ANGLE = 0.5625
 
 
 @on_lanes
 def atan(x: Lanes) -> Lanes:
-    """The inverse of the tangent, in [-pi/2, pi/2].
+    """Inverse tangent, in [-pi/2, pi/2].
 
     Error: 1.36 ulp.
     """
@@ -60,7 +60,7 @@ def atan(x: Lanes) -> Lanes:
 
 
 def _half_angle(a: Lanes) -> tuple[Lanes, Lanes]:
-    """Which lanes are large; asin(a), or of those acos(a) / 2."""
+    """Whether a > 0.5625; and acos(a) / 2 if so, else asin(a)."""
     is_large = a > _HALF_ANGLE
     square = select(is_large, fma(a, -0.5, 0.5), a * a)
     r = select(is_large, sqrt(square), a)
@@ -69,7 +69,7 @@ def _half_angle(a: Lanes) -> tuple[Lanes, Lanes]:
 
 @on_lanes
 def asin(x: Lanes) -> Lanes:
-    """The inverse of the sine, in [-pi/2, pi/2]; NaN outside -1..1.
+    """Inverse sine, in [-pi/2, pi/2]; NaN outside -1..1.
 
     Error: 1.36 ulp.
     """
@@ -80,7 +80,7 @@ def asin(x: Lanes) -> Lanes:
 
 @on_lanes
 def acos(x: Lanes) -> Lanes:
-    """The inverse of the cosine, in [0, pi]; NaN outside -1..1.
+    """Inverse cosine, in [0, pi]; NaN outside -1..1.
 
     Error: 1.12 ulp.
     """

@@ -1,4 +1,4 @@
-"""Lanes: vectors (or one scalar) of numbers, with Python's operators."""
+"""Operator overloading for vector and scalar SSA values."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
-from relax_mlir.schedules.emit import op
+from relax_mlir.schedules.builder import op
 
 __all__ = [
     "Lanes",
     "any_lane",
+    "constant_lanes",
     "fma",
     "horner",
     "if_any",
-    "known_number",
     "on_lanes",
     "select",
     "sqrt",
@@ -27,10 +27,10 @@ _CMPF = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5}
 
 
 class Lanes:
-    """Numbers of one type that are computed on together.
+    """A vector or scalar SSA value with Python's operators.
 
-    A Python number takes the type of the other side. Integers wrap, ``>>`` keeps the
-    sign, and comparisons with NaN are false.
+    Python numbers take the type of the other operand. Integers wrap, ``>>`` is arithmetic,
+    and comparisons are ordered (false for NaN).
     """
 
     def __init__(self, value: ir.Value) -> None:
@@ -38,16 +38,16 @@ class Lanes:
 
     @property
     def element(self) -> ir.Type:
-        """The type of one lane."""
+        """Element type."""
         return element_of(self.value.type)
 
     @property
     def is_float(self) -> bool:
-        """Whether the lanes are floating-point numbers."""
+        """Whether the element type is a float."""
         return isinstance(self.element, ir.FloatType)
 
     def of(self, element: ir.Type) -> ir.Type:
-        """The type of as many lanes of another type."""
+        """The same shape with another element type."""
         type_ = self.value.type
         if isinstance(type_, ir.VectorType):
             scalable = type_.scalable_dims
@@ -55,7 +55,7 @@ class Lanes:
         return element
 
     def like(self, other: Lanes | float) -> Lanes:
-        """A number in every lane; lanes are left as they are."""
+        """A splat of a number with the type of this value; lanes are returned as they are."""
         if isinstance(other, Lanes):
             return other
         make = ir.FloatAttr.get if self.is_float else ir.IntegerAttr.get
@@ -111,7 +111,7 @@ class Lanes:
         return self._binary("arith.shrsi", bits)
 
     def shift_down(self, bits: Lanes | int) -> Lanes:
-        """Shift right and fill with zeros."""
+        """Logical shift right."""
         return self._binary("arith.shrui", bits)
 
     def _compare(self, predicate: str, other: Lanes | float) -> Lanes:
@@ -124,7 +124,7 @@ class Lanes:
         return Lanes(op(name, type_, self.value, rhs.value, predicate=number))
 
     def equal(self, other: Lanes | float) -> Lanes:
-        """Which lanes are the same number."""
+        """Lanewise equality."""
         return self._compare("eq", other)
 
     def __lt__(self, other: Lanes | float) -> Lanes:
@@ -140,29 +140,29 @@ class Lanes:
         return self._compare("ge", other)
 
     def bits(self) -> Lanes:
-        """The bits of f32 as i32, of f64 as i64."""
+        """Bitcast to integers of the same width."""
         width = self.element.width
         return self._cast("arith.bitcast", ir.IntegerType.get_signless(width))
 
     def floats(self) -> Lanes:
-        """The f32 (of i32) or f64 (of i64) with these bits."""
+        """Bitcast i32 to f32, i64 to f64."""
         is_wide = self.element.width == 64
         return self._cast(
             "arith.bitcast", ir.F64Type.get() if is_wide else ir.F32Type.get()
         )
 
     def to_f32(self) -> Lanes:
-        """As f32, rounded to nearest; from f64 or a signed integer."""
+        """Convert f64 or signed integers to f32, rounded to nearest."""
         name = "arith.truncf" if self.is_float else "arith.sitofp"
         return self._cast(name, ir.F32Type.get())
 
     def to_f64(self) -> Lanes:
-        """As f64; from f32 or a signed integer."""
+        """Convert f32 or signed integers to f64."""
         name = "arith.extf" if self.is_float else "arith.sitofp"
         return self._cast(name, ir.F64Type.get())
 
     def to_i32(self) -> Lanes:
-        """The low 32 bits of an integer, or its value where it has fewer."""
+        """Truncate or sign-extend integers to i32."""
         width = self.element.width
         if width == 32:
             return self
@@ -170,30 +170,30 @@ class Lanes:
         return self._cast(name, ir.IntegerType.get_signless(32))
 
     def to_i64(self) -> Lanes:
-        """The unsigned value of i32."""
+        """Zero-extend i32 to i64."""
         return self._cast("arith.extui", ir.IntegerType.get_signless(64))
 
     def _cast(self, name: str, element: ir.Type) -> Lanes:
         return Lanes(op(name, self.of(element), self.value))
 
     def sign(self) -> Lanes:
-        """The sign bits of f32, all other bits zero."""
+        """The sign bits of f32 as i32, all other bits zero."""
         return self.bits() & -(1 << 31)
 
     def flip(self, sign: Lanes) -> Lanes:
-        """Negated where the sign bit in ``sign`` is set."""
+        """Negate where the sign bit of ``sign`` is set."""
         return (self.bits() ^ sign).floats()
 
     def truncate(self) -> Lanes:
-        """Rounded towards zero."""
+        """Round towards zero."""
         return self._same("math.trunc", self)
 
     def at_most(self, top: float) -> Lanes:
-        """The smaller one; NaN stays (one instruction on x86)."""
+        """Clamp from above; NaN is propagated (one instruction on x86)."""
         return select(self > top, self.like(top), self)
 
     def at_least(self, bottom: float) -> Lanes:
-        """The larger one; NaN stays."""
+        """Clamp from below; NaN is propagated."""
         return select(self < bottom, self.like(bottom), self)
 
 
@@ -204,7 +204,7 @@ def fma(a: Lanes, b: Lanes | float, c: Lanes | float) -> Lanes:
 
 
 def horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
-    """The polynomial with these coefficients, that of the lowest power first."""
+    """Horner evaluation of a polynomial, with the coefficients in ascending order."""
     *rest, top = coefficients
     total = x.like(top)
     for coefficient in reversed(rest):
@@ -213,7 +213,7 @@ def horner(x: Lanes, coefficients: Sequence[float]) -> Lanes:
 
 
 def select(condition: Lanes, then: Lanes, otherwise: Lanes | float) -> Lanes:
-    """``then`` in the lanes where ``condition`` holds, else ``otherwise``."""
+    """Lanewise select."""
     rhs = then.like(otherwise)
     type_ = then.value.type
     return Lanes(op("arith.select", type_, condition.value, then.value, rhs.value))
@@ -224,13 +224,13 @@ def sqrt(x: Lanes) -> Lanes:
     return Lanes(op("math.sqrt", x.value.type, x.value))
 
 
-def known_number(value: ir.Value) -> float | None:
-    """The number that all lanes of ``value`` surely hold, if it stands in the code."""
+def constant_lanes(value: ir.Value) -> float | None:
+    """The constant in all lanes of ``value``; None if it is not a splat constant."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return None
     if owner.name == "vector.broadcast":
-        return known_number(owner.operands[0])
+        return constant_lanes(owner.operands[0])
     if owner.name != "arith.constant":
         return None
     attr = owner.attributes["value"]
@@ -242,7 +242,7 @@ def known_number(value: ir.Value) -> float | None:
 
 
 def any_lane(mask: Lanes) -> ir.Value:
-    """One bit: whether ``mask`` holds in any lane."""
+    """An i1: whether ``mask`` holds in any lane."""
     if not isinstance(mask.value.type, ir.VectorType):
         return mask.value
     kind = ir.Attribute.parse("#vector.kind<or>")
@@ -252,7 +252,7 @@ def any_lane(mask: Lanes) -> ir.Value:
 def if_any(
     mask: Lanes, then: Callable[[], Sequence[Lanes]], otherwise: Sequence[Lanes]
 ) -> list[Lanes]:
-    """``then()`` if ``mask`` holds in any lane, else ``otherwise``: a branch."""
+    """Branch (``scf.if``): ``then()`` if ``mask`` holds in any lane, else ``otherwise``."""
     branch = ir.Operation.create(
         "scf.if",
         results=[lanes.value.type for lanes in otherwise],
@@ -267,7 +267,7 @@ def if_any(
 
 
 def on_lanes(function: Callable[..., Lanes]) -> Callable[..., ir.Value]:
-    """Make a function of lanes one of values, which other modules call."""
+    """Decorator: wrap a function of `Lanes` as a function of SSA values."""
 
     def emit(*operands: ir.Value) -> ir.Value:
         return function(*(Lanes(operand) for operand in operands)).value

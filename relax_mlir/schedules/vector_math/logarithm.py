@@ -1,7 +1,8 @@
 """Logarithms and inverse hyperbolic functions of f32 lanes.
 
-x = m * 2**e with m around 1, and a polynomial for the logarithm of m. Error bounds are
-the worst over all 2**32 floats, against glibc in double, in units in the last place.
+Arguments are reduced to x = m * 2**e with m around 1, and log(m) is a polynomial. Error
+bounds are the worst over all 2**32 floats, against glibc in double, in units in the last
+place.
 
 Source: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980, for
 the reduction; W. Kahan, Branch Cuts for Complex Elementary Functions, 1987, for the
@@ -19,7 +20,7 @@ from relax_mlir.schedules.vector_math.lanes import (
     sqrt,
 )
 
-__all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10", "split"]
+__all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10", "split_exponent"]
 
 _LN_2 = 0.693147182
 _LOG10_2 = (0.30102998, 1.54813335e-8)  # high and low part
@@ -73,7 +74,7 @@ _LOG10 = (
 _ATANH = (1 / 3, 1 / 5, 1 / 7, 1 / 9, 1 / 11)
 
 
-def split(x: Lanes) -> tuple[Lanes, Lanes]:
+def split_exponent(x: Lanes) -> tuple[Lanes, Lanes]:
     """The integer e and m in [sqrt(1/2), sqrt(2)) with x = m * 2**e, for finite x > 0."""
     is_subnormal = x < 2.0**-126
     bits = select(is_subnormal, x * 2.0**23, x).bits()
@@ -83,18 +84,18 @@ def split(x: Lanes) -> tuple[Lanes, Lanes]:
 
 
 def _with_specials(x: Lanes, result: Lanes) -> Lanes:
-    """A logarithm of x where it is not finite and positive."""
+    """Override a logarithm for x = 0, x < 0, infinity and NaN."""
     special = select(x.equal(0.0), x.like(-math.inf), math.nan)
     return select(x > 0.0, select(x < math.inf, result, x), special)
 
 
 @on_lanes
 def log(x: Lanes) -> Lanes:
-    """The natural logarithm.
+    """Natural logarithm.
 
     Error: 0.94 ulp, subnormal x included. log(+-0) = -inf, log(x < 0) = NaN.
     """
-    exponent, mantissa = split(x)
+    exponent, mantissa = split_exponent(x)
     return _with_specials(x, _log_of(exponent, mantissa - 1.0))
 
 
@@ -105,11 +106,11 @@ def _log_of(exponent: Lanes, f: Lanes) -> Lanes:
 
 @on_lanes
 def log2(x: Lanes) -> Lanes:
-    """The logarithm to base 2.
+    """Logarithm to base 2.
 
     Error: 0.99 ulp; exact for powers of two.
     """
-    exponent, mantissa = split(x)
+    exponent, mantissa = split_exponent(x)
     f = mantissa - 1.0
     part = fma(f, _LOG2[0], f * horner(f, _LOG2[1]))
     return _with_specials(x, part + exponent.to_f32())
@@ -117,11 +118,11 @@ def log2(x: Lanes) -> Lanes:
 
 @on_lanes
 def log10(x: Lanes) -> Lanes:
-    """The logarithm to base 10.
+    """Logarithm to base 10.
 
     Error: 0.95 ulp.
     """
-    exponent, mantissa = split(x)
+    exponent, mantissa = split_exponent(x)
     f = mantissa - 1.0
     part = fma(f, _LOG10[0], f * horner(f, _LOG10[1]))
     whole = exponent.to_f32()
@@ -130,7 +131,7 @@ def log10(x: Lanes) -> Lanes:
 
 
 def _log1p(x: Lanes, is_doubled: Lanes | None = None) -> Lanes:
-    """log(1 + x) for finite x > -1, and ln 2 more where it is doubled."""
+    """log(1 + x) for finite x > -1; log(2 (1 + x)) where ``is_doubled``."""
     u = x + 1.0
     exponent = (u.bits() - _SQRT_HALF_BITS) >> 23
     power = exponent << 23
@@ -155,7 +156,7 @@ def log1p(x: Lanes) -> Lanes:
 
 @on_lanes
 def asinh(x: Lanes) -> Lanes:
-    """The inverse of sinh.
+    """Inverse hyperbolic sine.
 
     Error: 1.88 ulp.
     """
@@ -170,7 +171,7 @@ def asinh(x: Lanes) -> Lanes:
 
 @on_lanes
 def acosh(x: Lanes) -> Lanes:
-    """The inverse of cosh.
+    """Inverse hyperbolic cosine.
 
     Error: 2.03 ulp. NaN for x < 1.
     """
@@ -182,7 +183,7 @@ def acosh(x: Lanes) -> Lanes:
 
 @on_lanes
 def atanh(x: Lanes) -> Lanes:
-    """The inverse of tanh.
+    """Inverse hyperbolic tangent.
 
     Error: 1.75 ulp. NaN for |x| > 1, infinity at +-1.
     """

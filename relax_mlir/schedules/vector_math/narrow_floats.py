@@ -1,6 +1,6 @@
-"""Floats of a byte and less, which CPUs do not have: to f32 and back, by their bits.
+"""Conversions between f32 and floats of 8 bits or fewer, by integer arithmetic.
 
-What a format is, its MLIR type says; a value of it crosses as an integer of its width.
+The MLIR element type selects the format; values are bitcast to integers of its width.
 
 Source: OCP 8-bit Floating Point Specification 1.0 (E4M3FN, E5M2), OCP Microscaling
 Formats 1.0 (E8M0, E3M2, E2M3, E2M1), and Noune and others, 8-bit Numerical Formats for Deep Neural
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import op
+from relax_mlir.schedules.builder import op
 from relax_mlir.schedules.vector_math.lanes import Lanes, select
 
 __all__ = ["extend_narrow", "is_narrow", "truncate_narrow"]
@@ -22,17 +22,17 @@ _F32_NAN = 0x7FC00000
 
 @dataclass(frozen=True)
 class _Format:
-    """A format of sign, exponent and digits.
+    """A floating-point format of sign, exponent and mantissa.
 
     Attributes:
-        digits: bits behind the point.
-        bias: of the exponent.
-        largest: the bits of the largest finite number.
-        beyond: the bits of what is larger, infinities included.
-        nan: the bits that NaN is written as, without its sign; what is larger than
-            ``beyond``, or ``beyond`` itself if it is the same, reads as NaN.
-        is_unsigned_zero: whether a lone sign bit is NaN, in place of minus zero.
-        has_nan: whether there is any.
+        bits: total width; digits: mantissa width.
+        bias: exponent bias.
+        largest: code of the largest finite number.
+        beyond: code for overflow and infinity.
+        nan: code of NaN, without the sign. Codes above ``beyond`` are NaN too, and
+            ``beyond`` itself if it equals ``nan``.
+        is_unsigned_zero: whether the code of -0 is NaN (FNUZ formats).
+        has_nan: whether the format has NaN.
     """
 
     bits: int
@@ -57,15 +57,15 @@ _FORMATS: dict[type[ir.Type], _Format] = {
 
 
 def is_narrow(element: ir.Type) -> bool:
-    """Whether an element type is a float that is converted here."""
+    """Whether an element type is a float of 8 bits or fewer."""
     return type(element) in _FORMATS or isinstance(element, ir.Float8E8M0FNUType)
 
 
 def truncate_narrow(x: ir.Value, element: ir.Type) -> ir.Value:
-    """f32 in a narrow format: to nearest, ties to even; too large is infinity or NaN.
+    """Truncate f32 to a narrow format, to nearest even; overflow gives infinity or NaN.
 
-    Of E3M2, E2M3 and E2M1, which have neither, too large is the largest, and NaN is minus
-    zero. E8M0 has powers of two alone: ties go up, and what is not above zero is NaN.
+    E3M2, E2M3 and E2M1 have neither: overflow saturates, and NaN becomes -0. E8M0 has only
+    powers of two: ties round up, and zero and negative numbers give NaN.
     """
     lanes = Lanes(x)
     form = _FORMATS.get(type(element))
@@ -76,7 +76,7 @@ def truncate_narrow(x: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def extend_narrow(x: ir.Value) -> ir.Value:
-    """A narrow float as f32, exactly."""
+    """Extend a narrow float to f32; exact."""
     lanes = Lanes(x)
     form = _FORMATS.get(type(lanes.element))
     width = ir.IntegerType.get_signless(8 if form is None else form.bits)
@@ -86,7 +86,7 @@ def extend_narrow(x: ir.Value) -> ir.Value:
 
 
 def _truncated(x: Lanes, form: _Format) -> Lanes:
-    """The bits in the low ones of i32."""
+    """The code of f32 in a format, in the low bits of i32."""
     bits = x.bits()
     sign = bits.shift_down(31) << (form.bits - 1)
     size = bits & 0x7FFFFFFF
@@ -94,7 +94,7 @@ def _truncated(x: Lanes, form: _Format) -> Lanes:
     odd = size.shift_down(dropped) & 1
     rounded = (size + odd + ((1 << (dropped - 1)) - 1)).shift_down(dropped)
     normal = rounded - ((_F32_BIAS - form.bias) << form.digits)
-    # A number whose last digit is worth as much as the format's least: adding rounds.
+    # The last digit of this number is the format's smallest subnormal: adding it rounds.
     step = 1 - form.bias - form.digits
     anchor = (_F32_BIAS + _F32_DIGITS + step) << _F32_DIGITS
     small = (size.floats() + size.like(anchor).floats()).bits() - anchor
@@ -110,7 +110,7 @@ def _truncated(x: Lanes, form: _Format) -> Lanes:
 
 
 def _extended(code: Lanes, form: _Format) -> Lanes:
-    """The f32 that the low bits of i32 mean."""
+    """The f32 of a code in the low bits of i32."""
     top = 1 << (form.bits - 1)
     sign, size = (code & top) << (32 - form.bits), code & (top - 1)
     shift = _F32_DIGITS - form.digits
@@ -129,16 +129,16 @@ def _extended(code: Lanes, form: _Format) -> Lanes:
 
 
 def _truncated_power(x: Lanes) -> Lanes:
-    """The exponent of the nearest power of two."""
+    """The E8M0 code of the nearest power of two."""
     bits = x.bits()
     code = (bits + (1 << (_F32_DIGITS - 1))).shift_down(_F32_DIGITS)
-    # Half of the least normal number is a power of two; three quarters of it are between.
+    # 0.75 * 2**-126 is the midpoint of codes 0 and 1; f32 of code 0 is subnormal.
     code = select(bits < 3 << (_F32_DIGITS - 2), code.like(0), code)
     is_number = (bits > 0) & (bits < _F32_INFINITY)
     return select(is_number, code, 0xFF)
 
 
 def _power(code: Lanes) -> Lanes:
-    """Two to the power of an exponent; the first one is below the normal numbers."""
+    """The f32 of an E8M0 code; that of code 0 is subnormal."""
     bits = select(code.equal(0), code.like(1 << (_F32_DIGITS - 1)), code << _F32_DIGITS)
     return select(code.equal(0xFF), code.like(_F32_NAN), bits).floats()

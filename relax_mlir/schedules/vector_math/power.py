@@ -1,7 +1,7 @@
 """Powers of f32 lanes.
 
-The logarithm is taken in f64. Pairs of f32 (a high and a low part) were tried: as fast
-with 16 lanes, slower by a quarter with 8, more code, and 1.0 instead of 0.53 ulp.
+The logarithm is computed in f64. Pairs of f32 (high and low parts) were rejected: as fast
+with 16 lanes, a quarter slower with 8, more code, and 1.0 instead of 0.53 ulp.
 
 Source: IEEE 754-2019, section 9.2.1, for the special values. The coefficients are our
 own minimax fits.
@@ -9,17 +9,17 @@ own minimax fits.
 
 import math
 
-from relax_mlir.schedules.vector_math.integer_power import repeated_product
+from relax_mlir.schedules.vector_math.integer_power import power_by_squaring
 from relax_mlir.schedules.vector_math.lanes import (
     Lanes,
+    constant_lanes,
     fma,
     horner,
-    known_number,
     on_lanes,
     select,
     sqrt,
 )
-from relax_mlir.schedules.vector_math.logarithm import split
+from relax_mlir.schedules.vector_math.logarithm import split_exponent
 
 __all__ = ["fpowi", "pow", "rsqrt"]
 
@@ -42,7 +42,7 @@ _EXP2 = (
     0.0013399931138829938,
     0.00015345817051879747,
 )
-_ROUND = 1.5 * 2.0**52 + 1023  # rounds an f64 to an integer, and adds the exponent bias
+_ROUND = 1.5 * 2.0**52 + 1023  # adding it rounds f64 to an integer plus exponent bias
 
 
 @on_lanes
@@ -55,8 +55,8 @@ def rsqrt(x: Lanes) -> Lanes:
 
 
 def _log2(a: Lanes) -> Lanes:
-    """log2 of a >= 0 or NaN in f64."""
-    exponent, mantissa = split(a)
+    """log2(a) in f64, for a >= 0 or NaN."""
+    exponent, mantissa = split_exponent(a)
     whole = select(a < math.inf, exponent.to_f32(), a)
     whole = select(a.equal(0.0), a.like(-math.inf), whole).to_f64()
     m = mantissa.to_f64()
@@ -65,7 +65,7 @@ def _log2(a: Lanes) -> Lanes:
 
 
 def _exp2(x: Lanes) -> Lanes:
-    """2**x in f32 of x in f64; the conversion rounds to subnormals, or overflows."""
+    """2**x of an f64, as f32; the conversion handles subnormals and overflow."""
     x = x.at_most(200.0).at_least(-200.0)
     shifted = x + _ROUND
     fraction = horner(x - (shifted - _ROUND), _EXP2)
@@ -73,27 +73,27 @@ def _exp2(x: Lanes) -> Lanes:
 
 
 def _simple_power(x: Lanes, exponent: float | None) -> Lanes | None:
-    """x**exponent for exponents that need no logarithm; at most 1.9 ulp."""
+    """x**exponent for exponents without a logarithm, else None; at most 1.9 ulp."""
     if exponent in (1, 2, 3, 4):
-        return repeated_product(x, int(exponent))
+        return power_by_squaring(x, int(exponent))
     if exponent == -1:
         return 1.0 / x
     if exponent not in (0.5, -0.5):
         return None
-    # The zero makes -0 to 0, and the power of -inf is not NaN.
+    # Adding zero turns -0 to 0; IEEE pow(-inf, +-0.5) is not NaN.
     root = select(x.equal(-math.inf), x.like(math.inf), sqrt(x + 0.0))
     return root if exponent > 0 else 1.0 / root
 
 
 @on_lanes
 def pow(x: Lanes, y: Lanes) -> Lanes:
-    """x**y as IEEE 754 pow.
+    """x**y, IEEE 754 pow.
 
-    Error: 0.53 ulp, subnormal results included, on 1.2e8 random pairs: any floats,
-    results of every size, bases near 1, whole exponents. Where the exponent is a
-    constant 1, 2, 3, 4, -1 or +-0.5, products and roots take less time: 1.9 ulp.
+    Error: 0.53 ulp, subnormal results included, on 1.2e8 random pairs: all floats,
+    results of all magnitudes, bases near 1, integral exponents. Constant exponents 1, 2,
+    3, 4, -1 and +-0.5 use multiplications and roots, which are faster: 1.9 ulp.
     """
-    simple = _simple_power(x, known_number(y.value))
+    simple = _simple_power(x, constant_lanes(y.value))
     if simple is not None:
         return simple
     half = y * 0.5
@@ -111,16 +111,16 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
 def fpowi(x: Lanes, n: Lanes) -> Lanes:
     """x**n for an integer n.
 
-    As :func:`pow` with an exponent that is exact: n of any width, odd or even as it is.
+    As :func:`pow`, but the exponent may have any width, and its parity is exact.
 
     Error: 0.53 ulp.
     """
-    simple = _simple_power(x, known_number(n.value))
+    simple = _simple_power(x, constant_lanes(n.value))
     if simple is not None:
         return simple
     a = abs(x)
     sign = select((n & 1).equal(1), x.sign(), 0)
-    # Every other |x| than 1 to the power of 2**31 - 1 overflows or vanishes.
+    # |x|**(2**31 - 1) overflows or underflows for all |x| but 1.
     n = n.at_most(2**31 - 1).at_least(-(2**31)) if n.element.width > 32 else n
     magnitude = _exp2(_log2(a) * n.to_i32().to_f64())
     is_one = a.equal(1.0) | n.equal(0)

@@ -1,7 +1,8 @@
 """Sine, cosine and tangent of f32 lanes.
 
-Below 2**17 the argument is reduced by Cody and Waite with three constants; a branch
-that is not taken when all lanes are below reduces the others with 96 bits of 1/pi.
+Arguments below 2**17 are reduced by Cody and Waite with three constants. Larger ones are
+reduced by Payne and Hanek with 96 bits of 1/pi, in a branch that is taken if any lane
+needs it.
 
 Error bounds are the worst over all 2**32 floats, against glibc in double, in units in
 the last place; infinity gives NaN.
@@ -40,7 +41,7 @@ _TAN = (
     -8.47393604e-05,
     0.00446275529,
 )
-# The bits of 1 / (2 pi), 32 to a word, after seven zero bits.
+# The bits of 1 / (2 pi) in words of 32, after seven zero bits.
 _INVERSE_TURN = (
     0x00517CC1,
     0xB727220A,
@@ -53,7 +54,7 @@ _INVERSE_TURN = (
 
 
 def _phase(a: Lanes) -> Lanes:
-    """a / (2 pi) modulo 1 in units of 2**-64, for a >= 2**16."""
+    """Payne-Hanek reduction: a / (2 pi) modulo 1 in units of 2**-64, for a >= 2**16."""
     exponent = a.bits().shift_down(23) - (127 + 16)
     first, offset = exponent >> 5, exponent & 31
     words = [_pick_word(first, start) for start in range(4)]
@@ -66,7 +67,7 @@ def _phase(a: Lanes) -> Lanes:
 
 
 def _pick_word(first: Lanes, start: int) -> Lanes:
-    """The word ``start`` places after ``first``, which is in 0..3."""
+    """Word ``first + start`` of 1 / (2 pi), for ``first`` in 0..3."""
     signed = [word - (word >> 31 << 32) for word in _INVERSE_TURN[start:]]
     picked = first.like(signed[0])
     for index in (1, 2, 3):
@@ -74,18 +75,18 @@ def _pick_word(first: Lanes, start: int) -> Lanes:
     return picked
 
 
-def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes, Lanes]:
-    """n and r as :func:`_reduce` has them, for a >= 2**16, and what r lost.
+def _reduce_large(a: Lanes, step: float, half: bool) -> tuple[Lanes, Lanes, Lanes]:
+    """n and r of :func:`_reduce` for a >= 2**16, and the rounding error of r.
 
     Args:
         a: Infinity gives NaN.
-        step: pi, or pi / 2, of which r is the rest.
-        ahead: As there.
+        step: Modulus of the reduction, pi or pi / 2.
+        half: As for :func:`_reduce`.
     """
     phase = _phase(a)
     if step < 3.0:
         phase = phase << 1
-    if ahead:
+    if half:
         phase = phase + (1 << 62)
     odd = (phase + (1 << 62)).shift_down(63)
     rest = (phase - (odd << 63)).to_f64() * (step * 2.0**-63)
@@ -93,32 +94,32 @@ def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes, Lanes
     return odd.to_i32(), r + (a - a), (rest - r.to_f64()).to_f32()
 
 
-def _reduce(a: Lanes, ahead: bool = False) -> tuple[Lanes, Lanes]:
-    """n (at least its lowest bit) and r with a = n * pi + r, |r| <= pi / 2.
+def _reduce(a: Lanes, half: bool = False) -> tuple[Lanes, Lanes]:
+    """Cody-Waite reduction a = n * pi + r, |r| <= pi / 2: at least the low bit of n, and r.
 
     Args:
-        a: Not negative.
-        ahead: Use the multiples of pi less a half: a = (n - 1/2) * pi + r.
+        a: Nonnegative.
+        half: Reduce by half-integral multiples of pi instead: a = (n - 1/2) * pi + r.
     """
     fold = 1 / math.pi
-    turns = fma(a, fold, 0.5) + _ROUND if ahead else fma(a, fold, _ROUND)
+    turns = fma(a, fold, 0.5) + _ROUND if half else fma(a, fold, _ROUND)
     n = turns - _ROUND
-    n = n - 0.5 if ahead else n
+    n = n - 0.5 if half else n
     r = a
     for part in _PI:
         r = fma(n, -part, r)
     is_large = a >= _LARGE
 
-    def mend() -> tuple[Lanes, Lanes]:
-        odd, rest, _ = _reduce_any(a, math.pi, ahead)
+    def fix_large() -> tuple[Lanes, Lanes]:
+        odd, rest, _ = _reduce_large(a, math.pi, half)
         return select(is_large, odd, turns.bits()), select(is_large, rest, r)
 
-    odd, r = if_any(is_large, mend, (turns.bits(), r))
+    odd, r = if_any(is_large, fix_large, (turns.bits(), r))
     return odd, r
 
 
 def _reduce_exactly(a: Lanes) -> tuple[Lanes, Lanes, Lanes]:
-    """n (at least its lowest bit), r and what r lost: a = n * pi / 2 + r + low, a >= 0."""
+    """Reduction a = n * pi / 2 + r + low, a >= 0: at least the low bit of n, r, and low."""
     turns = fma(a, 2 / math.pi, _ROUND)
     n = turns - _ROUND
     high, middle, low = (-part / 2 for part in _PI)
@@ -132,20 +133,20 @@ def _reduce_exactly(a: Lanes) -> tuple[Lanes, Lanes, Lanes]:
     lost = (total - r) + lost
     is_large = a >= _LARGE
 
-    def mend() -> tuple[Lanes, Lanes, Lanes]:
-        odd, rest, rest_lost = _reduce_any(a, math.pi / 2, False)
+    def fix_large() -> tuple[Lanes, Lanes, Lanes]:
+        odd, rest, rest_lost = _reduce_large(a, math.pi / 2, False)
         return (
             select(is_large, odd, turns.bits()),
             select(is_large, rest, r),
             select(is_large, rest_lost, lost),
         )
 
-    odd, r, lost = if_any(is_large, mend, (turns.bits(), r, lost))
+    odd, r, lost = if_any(is_large, fix_large, (turns.bits(), r, lost))
     return odd, r, lost
 
 
 def _sine(r: Lanes) -> Lanes:
-    """Sine for |r| <= pi/2; that r*r is rounded would cost half an ulp near pi/2."""
+    """Sine for |r| <= pi/2, with the rounding error of r*r (half an ulp near pi/2)."""
     square = r * r
     rounded_off = fma(r, r, -square)
     return fma(r, fma(square, horner(square, _SIN), rounded_off * _SIN[0]), r)
@@ -153,7 +154,7 @@ def _sine(r: Lanes) -> Lanes:
 
 @on_lanes
 def sin(x: Lanes) -> Lanes:
-    """The sine.
+    """Sine.
 
     Error: 1.54 ulp.
     """
@@ -163,17 +164,17 @@ def sin(x: Lanes) -> Lanes:
 
 @on_lanes
 def cos(x: Lanes) -> Lanes:
-    """The cosine.
+    """Cosine.
 
     Error: 1.67 ulp; cos(0) is 1.
     """
-    n, r = _reduce(abs(x), ahead=True)
+    n, r = _reduce(abs(x), half=True)
     return _sine(r).flip(n << 31)
 
 
 @on_lanes
 def tan(x: Lanes) -> Lanes:
-    """The tangent.
+    """Tangent.
 
     Error: 1.45 ulp.
     """
@@ -181,7 +182,7 @@ def tan(x: Lanes) -> Lanes:
     square = r * r
     more = square * r * horner(square, _TAN)
     tangent = r + more
-    # The derivative is 1 + tan**2; what the sum lost is added.
+    # First-order correction by r's rounding error, with the derivative 1 + tan**2.
     low = fma(lost, fma(tangent, tangent, 1.0), (r - tangent) + more)
     reciprocal = -1.0 / tangent
     reciprocal = fma(reciprocal, reciprocal * low, reciprocal)

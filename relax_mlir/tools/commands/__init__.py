@@ -1,1 +1,1 @@
-"""The commands of ``relax-mlir``, one module each: its arguments, and what it does."""
+"""The commands of ``relax-mlir``, one module each."""

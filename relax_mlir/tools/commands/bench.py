@@ -1,8 +1,8 @@
-"""Measure a model, alone or against onnxruntime.
+"""Measure the latency of a model, and compare it with onnxruntime.
 
-onnxruntime is measured when it is installed and the model is .onnx: on the same random
-inputs, with as many threads, in turns, so that both see the same machine. The ratio is
-the time of relax_mlir divided by that of onnxruntime.
+onnxruntime is measured if it is installed and the model is .onnx: on the same random
+inputs, with the same number of threads, interleaved so that both see the same machine
+state. The ratio is the time of relax_mlir divided by that of onnxruntime.
 """
 
 import argparse
@@ -22,11 +22,11 @@ from relax_mlir.tools.arguments import (
     add_random_inputs,
     add_threads,
     add_winograd,
-    by_name,
-    count,
+    thread_count,
+    values_by_name,
 )
-from relax_mlir.tools.arrays import gather
-from relax_mlir.tools.models import call, open_model
+from relax_mlir.tools.arrays import gather_inputs
+from relax_mlir.tools.models import call_model, open_model
 from relax_mlir.tools.progress import shown_progress
 from relax_mlir.tools.timing import (
     ROUNDS,
@@ -41,10 +41,10 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     parser.add_argument("model", help="a model: .onnx, .mlir or .rxm")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--rounds", type=count, default=ROUNDS, metavar="N")
+    parser.add_argument("--rounds", type=thread_count, default=ROUNDS, metavar="N")
     add_precision(parser)
     add_public_key(parser)
     add_winograd(parser)
@@ -55,14 +55,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class _Result:
-    """What was measured.
+    """The measurements.
 
     Attributes:
-        shapes: of the inputs.
-        ready_s: until the model could run: compiling without the cache, or loading.
-        latency_ms: of a call.
-        onnxruntime: against it; None where it was not measured.
-        note: why it was not.
+        model: the path of the model.
+        shapes: shapes of the inputs.
+        threads, rounds: the arguments.
+        ready_s: time to compile without the cache, or to load.
+        latency_ms: the latency of a call.
+        onnxruntime: the comparison; None if onnxruntime was not measured.
+        note: the reason why not.
     """
 
     model: str
@@ -77,7 +79,7 @@ class _Result:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile a model without the cache, and time it."""
-    sizes = by_name("--size", arguments.sizes)
+    sizes = values_by_name("--size", arguments.sizes)
     start = time.perf_counter()
     with shown_progress() as progress:
         model = open_model(
@@ -91,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
             cache=False,
         )
     ready_s = time.perf_counter() - start
-    inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)
+    inputs = gather_inputs(model.signature, {}, sizes=sizes, seed=arguments.seed)
     result = _measure(model, inputs, arguments, ready_s)
     print(json.dumps(asdict(result), indent=1) if arguments.json else _text(result))
     return 0
@@ -103,7 +105,7 @@ def _measure(
     arguments: argparse.Namespace,
     ready_s: float,
 ) -> _Result:
-    call(model, inputs)
+    call_model(model, inputs)
     compared, note = _against_onnxruntime(model, inputs, arguments)
     if compared is not None:
         latency_ms = compared.ours_ms
@@ -125,7 +127,7 @@ def _measure(
 def _against_onnxruntime(
     model: CompiledModel, inputs: Sequence[np.ndarray], arguments: argparse.Namespace
 ) -> tuple[Comparison | None, str]:
-    """The comparison, or why there is none."""
+    """The comparison, or None and the reason."""
     if Path(arguments.model).suffix in (".mlir", ".rxm"):
         return None, "reads .onnx only"
     named = dict(zip(model.input_names, inputs, strict=True))
@@ -134,7 +136,7 @@ def _against_onnxruntime(
         if theirs is None:
             return None, "not installed"
         theirs(named)
-    except Exception as error:  # it has many kinds
+    except Exception as error:  # onnxruntime raises many types
         return None, f"cannot run it: {error}"
     return compare(lambda: model(*inputs), lambda: theirs(named), arguments.rounds), ""
 

@@ -1,4 +1,4 @@
-"""List what of an ONNX model is covered, and what is not.
+"""Check whether an ONNX model can be imported.
 
 Every node that cannot be imported is listed with its operator, opset and the reason.
 Exit status 0: the model can be imported; 1: it cannot.
@@ -8,13 +8,13 @@ import argparse
 import json
 
 from relax_mlir.frontends.onnx import OnnxReport, check_onnx
-from relax_mlir.tools.arguments import add_shapes, by_name
+from relax_mlir.tools.arguments import add_shapes, values_by_name
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     parser.add_argument("model", help="an ONNX model")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--nodes", action="store_true", help="list covered nodes too")
@@ -23,7 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check a model; 1 if it cannot be imported."""
-    report = check_onnx(arguments.model, shapes=by_name("--shape", arguments.shapes))
+    report = check_onnx(
+        arguments.model, shapes=values_by_name("--shape", arguments.shapes)
+    )
     if arguments.json:
         print(json.dumps(_fields(report), indent=1))
     else:
@@ -51,7 +53,7 @@ def _lines(report: OnnxReport, *, nodes: bool) -> list[str]:
         shown = ", ".join(f"`{name}`" for name in report.later[:3])
         more = ", ..." if len(report.later) > 3 else ""
         lines.append(
-            f"compiled when it runs, as values decide: {len(report.later)} nodes, "
+            f"compiled at run time, depending on values: {len(report.later)} nodes, "
             f"{shown}{more}"
         )
     return [*lines, _verdict(report, total)]

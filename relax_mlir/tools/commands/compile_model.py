@@ -1,13 +1,14 @@
-"""Compile a model to a file that runs without being compiled again."""
+"""Compile a model ahead of time to a .rxm file."""
 
 import argparse
 import time
 from pathlib import Path
 
-from relax_mlir.compiler import target_of
-from relax_mlir.files import check_writable
+from relax_mlir.compiler.differential_check import inputs_of_valid_sizes
+from relax_mlir.compiler.driver import target_of
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.trial import with_check
+from relax_mlir.runtime.cuda.smoke_run import with_expected_outputs
+from relax_mlir.support.files import check_writable
 from relax_mlir.tools.arguments import (
     UsageError,
     add_check_indices,
@@ -17,36 +18,35 @@ from relax_mlir.tools.arguments import (
     add_threads,
     add_tuning,
     add_winograd,
-    by_name,
+    values_by_name,
 )
-from relax_mlir.tools.models import compiled, read_module
+from relax_mlir.tools.models import compile_model, read_module
 from relax_mlir.tools.progress import shown_progress
-from relax_mlir.value_check import fitting_inputs
 
 __all__ = ["add_arguments", "run"]
 
-# Largest differences from a CPU's f32, relative to the scale of an output.
+# Tolerated differences from f32 on a CPU, relative to the scale of an output.
 _TOLERANCES = {"f32": 1e-4, "tf32": 5e-3, "bf16": 3e-2, "f16": 5e-3, "f8": 2e-1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="an ONNX model, or a module (.mlir)")
-    add("-o", dest="output", metavar="OUT.rxm", required=True, help="where it goes")
+    add("-o", dest="output", metavar="OUT.rxm", required=True, help="output file")
     add(
         "--target",
         default="cpu",
-        help="`cpu` for this machine, or such as cpu:znver3, cuda:sm_90",
+        help="`cpu` for this machine, or for example cpu:znver3, cuda:sm_90",
     )
     add(
         "--check",
         action="store_true",
-        help="of models for GPUs: keep in the file what this machine's CPU computes from "
-        "random inputs, which `python OUT.rxm` compares with",
+        help="for GPU models: store this machine's CPU results for random inputs in the "
+        "file; `python OUT.rxm` compares with them",
     )
-    add("--dump", metavar="DIR", help="write the module there after every stage")
-    add("--no-cache", action="store_true", help="compile everything, and keep nothing")
+    add("--dump", metavar="DIR", help="write the module after every stage to DIR")
+    add("--no-cache", action="store_true", help="do not use the kernel cache")
     add_precision(parser)
     add_winograd(parser)
     add_check_indices(parser)
@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("`--check` is for models that run on a GPU")
     start = time.perf_counter()
     with shown_progress() as progress:
-        shapes = by_name("--shape", arguments.shapes)
+        shapes = values_by_name("--shape", arguments.shapes)
         module = read_module(arguments.model, shapes, progress)
-        model = compiled(
+        model = compile_model(
             arguments.model,
             module,
             target=target,
@@ -83,12 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.check:
             if not isinstance(model, CudaExecutable):
                 raise UsageError(
-                    "`--check` is for models that are machine code as a whole: parts of "
-                    "this one are compiled when it runs"
+                    "`--check` is for models that are fully compiled ahead of time: parts "
+                    "of this one are compiled at run time"
                 )
             tolerance = _TOLERANCES[arguments.precision or "f32"]
-            on_cpu = compiled(arguments.model, module, progress=progress)
-            model = with_check(model, on_cpu, fitting_inputs(module), tolerance)
+            on_cpu = compile_model(arguments.model, module, progress=progress)
+            model = with_expected_outputs(
+                model, on_cpu, inputs_of_valid_sizes(module), tolerance
+            )
     time_s = time.perf_counter() - start
     model.save(arguments.output)
     size_mb = Path(arguments.output).stat().st_size / 1e6

@@ -1,6 +1,6 @@
-"""Look whether everything that is needed is there and works.
+"""Check the installation: dependencies, native libraries, cache and devices.
 
-Exit status 1 if something is broken; the lines say what to do.
+Exit status 1 if a check fails; the output says what to do.
 """
 
 import argparse
@@ -13,16 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from relax_mlir.compiler import compile, target_of
+from relax_mlir.codegen import llvm_c, object_code
+from relax_mlir.codegen.object_cache import CacheSize, ObjectCache, default_cache_dir
+from relax_mlir.compiler.driver import compile, target_of
 from relax_mlir.errors import DeviceError, without_hint
-from relax_mlir.module import IRModule
-from relax_mlir.runtime import cpu, llvm_c, objects
+from relax_mlir.ir.module import IRModule
+from relax_mlir.runtime import cpu
+from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.devices import Device, device
 from relax_mlir.runtime.cuda.driver import driver
 from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary
-from relax_mlir.runtime.machine import Machine
-from relax_mlir.runtime.object_cache import CacheSize, ObjectCache, default_cache_dir
 
 __all__ = ["add_arguments", "run"]
 
@@ -39,8 +40,8 @@ _PACKAGES = (
 )
 _REINSTALL = "install relax_mlir again: `pip install .` in its source tree"
 _CACHE_ADVICE = (
-    "name a folder of yours in XDG_CACHE_HOME, and in RELAX_MLIR_CACHE_BYTES how many "
-    "bytes it may take"
+    "set XDG_CACHE_HOME to a writable folder, and RELAX_MLIR_CACHE_BYTES to the size limit "
+    "in bytes"
 )
 _VECTOR_UNITS = ("amx", "avx", "fma", "neon", "sse4", "sve")
 _SMOKE = """
@@ -55,11 +56,12 @@ func.func @main(%x: tensor<?x3xf32, #relax.shape<["n", "3"]>>)
 
 @dataclass(frozen=True)
 class _Check:
-    """Something to look at.
+    """One check.
 
     Attributes:
-        find: says what there is, or raises what is wrong.
-        advice: what to do then.
+        name: the name of the component.
+        find: returns a description of the component, or raises an exception.
+        advice: the remedy for a failure.
     """
 
     name: str
@@ -68,16 +70,16 @@ class _Check:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     parser.add_argument(
         "--clear-cache",
         action="store_true",
-        help="remove the compiled kernels on disk, and look at nothing",
+        help="only remove the compiled kernels on disk",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look at everything; 1 if something is broken."""
+    """Run all checks; 1 if one fails."""
     if arguments.clear_cache:
         return _clear_cache()
     is_fine = [_report(check) for check in _checks()]
@@ -85,10 +87,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report(check: _Check) -> bool:
-    """Look at one thing and print what there is."""
+    """Run one check and print the result."""
     try:
         print(f"ok    {check.name:<25} {check.find()}")
-    except Exception as error:  # whatever is broken must not hide what comes after
+    except Exception as error:  # a failure must not prevent later checks
         print(f"FAIL  {check.name:<25} {str(error) or type(error).__name__}")
         print(f"      do: {check.advice}")
         return False
@@ -134,7 +136,7 @@ def _llvm_tools() -> str:
 
 
 def _processor() -> str:
-    triple, name, _ = objects.host_cpu()
+    triple, name, _ = object_code.host_cpu()
     return f"{_model_name()}, {name}, {triple}"
 
 
@@ -160,7 +162,7 @@ def _native_runtime() -> str:
 
 
 def _cuda() -> str:
-    """The driver and the GPUs; a machine without them is not broken."""
+    """The driver and the GPUs, which are optional."""
     try:
         version = driver().version
         gpus = [device(number) for number in range(driver().device_count())]
@@ -177,7 +179,7 @@ def _cuda() -> str:
 
 
 def _library(find: Callable[[Device], SharedLibrary]) -> str:
-    """A library that models call which were compiled so."""
+    """An optional GPU library."""
     try:
         found = find(device())
     except DeviceError as error:
@@ -186,17 +188,17 @@ def _library(find: Callable[[Device], SharedLibrary]) -> str:
 
 
 def _smoke() -> str:
-    """Take a small model the whole way, and look at what it computes."""
+    """Compile and run a small model."""
     model = compile(IRModule.parse(_SMOKE), cache=False)
     x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
     (y,) = model(x)
     if not np.array_equal(y, np.maximum(x, 0)):
         raise ValueError(f"relu of {x.tolist()}: got {y.tolist()}")
-    return "a small model gives the right answer"
+    return "a small model gives the correct result"
 
 
 def _cache() -> str:
-    """The cache's folder, in which something was stored to see that it can be."""
+    """The cache folder, after a test write."""
     cache = ObjectCache(default_cache_dir())
     cache.check()
     size = cache.size()

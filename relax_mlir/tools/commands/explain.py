@@ -1,16 +1,16 @@
-"""Tell which schedule rule writes each kernel of a model, how, and why others do not.
+"""Show the schedule rule of each kernel of a model, and why other rules do not apply.
 
-A kernel is a tensor program, under the name that `relax-mlir profile` shows. Its rule is
-printed with its configuration: `Contraction{rows=6, vectors=4}` is what the attribute
-`tir.config` of a kernel may ask for; `--all` lists all that there are. Nothing is compiled
-to machine code, so `--target` may be any.
+A kernel is a PrimFunc, under the name that `relax-mlir profile` shows. Its rule is printed
+with its configuration, such as `Gemm{rows=6, vectors=4}`, which the attribute
+`tir.config` of a kernel can select; `--all` lists all configurations. No machine code is
+generated, so `--target` may be any.
 """
 
 import argparse
 import json
 from dataclasses import asdict
 
-from relax_mlir.explanation import KernelExplanation, explain
+from relax_mlir.compiler.explain import KernelExplanation, explain
 from relax_mlir.tools.arguments import (
     add_check_indices,
     add_library,
@@ -18,7 +18,7 @@ from relax_mlir.tools.arguments import (
     add_shapes,
     add_tuning,
     add_winograd,
-    by_name,
+    values_by_name,
 )
 from relax_mlir.tools.models import read_module
 from relax_mlir.tools.progress import shown_progress
@@ -27,10 +27,14 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="an ONNX model, or a module (.mlir)")
-    add("--target", default="cpu", help="`cpu` for this machine, or such as cpu:znver3")
+    add(
+        "--target",
+        default="cpu",
+        help="`cpu` for this machine, or for example cpu:znver3",
+    )
     add("--all", action="store_true", help="list the configurations of every kernel")
     add("--json", action="store_true", help="print JSON")
     add_precision(parser)
@@ -42,11 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Lower a model and tell how its kernels are written."""
+    """Lower a model and print the schedules of its kernels."""
     with shown_progress() as progress:
-        shapes = by_name("--shape", arguments.shapes)
+        shapes = values_by_name("--shape", arguments.shapes)
         module = read_module(arguments.model, shapes, progress)
-    told = explain(
+    explanation = explain(
         module,
         target=arguments.target,
         precision=arguments.precision or "f32",
@@ -56,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         tuning=arguments.tuning,
     )
     if arguments.json:
-        print(json.dumps([asdict(kernel) for kernel in told.kernels], indent=1))
+        print(json.dumps([asdict(kernel) for kernel in explanation.kernels], indent=1))
         return 0
-    print("\n\n".join(_text(kernel, arguments.all) for kernel in told.kernels))
+    print("\n\n".join(_text(kernel, arguments.all) for kernel in explanation.kernels))
     return 0
 
 
-def _text(kernel: KernelExplanation, is_whole: bool) -> str:
-    ways = kernel.choice.configurations if is_whole else ()
-    return "\n".join([str(kernel), *(f"    {way}" for way in ways)])
+def _text(kernel: KernelExplanation, lists_all: bool) -> str:
+    configurations = kernel.choice.configurations if lists_all else ()
+    return "\n".join([str(kernel), *(f"    {c}" for c in configurations)])

@@ -1,30 +1,30 @@
-"""Write an ONNX model as the text of a relax module.
+"""Import an ONNX model as the text of a Relax module.
 
-Arrays of more than a few elements go to a file beside it, OUT.safetensors. `relax-opt`,
-the other commands and `relax_mlir.IRModule.load` read both again.
+Constants of more than a few elements go to OUT.safetensors. `relax-opt`, the other
+commands and `relax_mlir.IRModule.load` read both files.
 """
 
 import argparse
 
-from relax_mlir.files import check_writable
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.tools.arguments import add_shapes, by_name
+from relax_mlir.support.files import check_writable
+from relax_mlir.tools.arguments import add_shapes, values_by_name
 from relax_mlir.tools.progress import shown_progress
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     parser.add_argument("model", help="an ONNX model")
     parser.add_argument(
         "-o",
         dest="output",
         metavar="OUT.mlir",
-        help="where it goes; without it the text is printed, and no arrays are written",
+        help="output file; without it the text is printed, and no constants are written",
     )
     parser.add_argument(
-        "--locations", action="store_true", help="write the names of nodes, too"
+        "--locations", action="store_true", help="write node names as locations"
     )
     add_shapes(parser)
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_progress() as progress:
         progress("import", 0, 1)
         module = import_onnx(
-            arguments.model, shapes=by_name("--shape", arguments.shapes)
+            arguments.model, shapes=values_by_name("--shape", arguments.shapes)
         )
     locations: bool = arguments.locations
     if arguments.output is not None:

@@ -1,7 +1,7 @@
-"""Show what a compiled model holds, without running or loading any of it.
+"""Show the contents of a compiled model, without loading or running it.
 
-That is the signature, the manifests, the kernels, the host program and all members with their
-sizes. A compiled model is a program: look at it before you load what others made.
+Prints the signature, the manifests, the kernels, the host program and all members with
+their sizes. A compiled model is a program: inspect files from others before loading them.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.errors import SignatureError
-from relax_mlir.runtime.container import opened, read_member
+from relax_mlir.runtime.container import open_archive, read_member
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.signing import is_intact, read_signature
 
@@ -32,12 +32,12 @@ _CONTROL = re.compile(r"[^\x20-\x7e]")
 
 @dataclass(frozen=True)
 class _Part:
-    """The model's archive, or one that is a member of it.
+    """The model's archive, or a nested archive.
 
     Attributes:
-        name: of the member; empty for the file itself.
-        members: sizes in bytes by name.
-        manifests: JSON by name.
+        name: the name of the nested archive; empty for the file itself.
+        members: sizes of members in bytes, by name.
+        manifests: JSON manifests by name.
     """
 
     name: str
@@ -46,13 +46,13 @@ class _Part:
 
     @property
     def kernels(self) -> list[Any]:  # Any: JSON
-        """Kernels that the manifests list."""
+        """The kernels listed in the manifests."""
         found = (m.get("kernels", []) for m in self.manifests.values() if _is_table(m))
         return [kernel for kernels in found if _is_list(kernels) for kernel in kernels]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="a compiled model (.rxm)")
     add(
@@ -65,11 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show a file; fails if it is not signed with the key that is given."""
+    """Show a file; fails if it is not signed with the given key."""
     trust = {"trust": "any", "public_key": arguments.public_key}
     with ModelFile.open(arguments.model, **trust) as file:
         signature = _signature(file, is_verified=arguments.public_key is not None)
-        with opened(file) as archive:
+        with open_archive(file) as archive:
             parts = list(_parts(archive, ""))
     if arguments.json:
         found = {"signature": signature, "parts": [vars(part) for part in parts]}
@@ -83,24 +83,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _signature(file: ModelFile, *, is_verified: bool) -> str:
-    """The state of the signature, in words."""
+    """A description of the signature's state."""
     signature = read_signature(file.file)
     if signature is None:
         return "none"
     key = f"key {signature.public_key}"
     if is_verified:
-        return f"valid, of the given {key}"
+        return f"valid, by the given {key}"
     try:
         is_valid = is_intact(file.file, signature)
     except SignatureError:
-        return f"claims the {key}; not checked, which needs `cryptography`"
+        return f"claims the {key}; not verified, which needs `cryptography`"
     if not is_valid:
         return f"INVALID, claims the {key}"
-    return f"fits the content and the {key}, whoever has that; `--public-key` compares"
+    return f"matches the content and the {key}, of an unknown owner; verify with `--public-key`"
 
 
 def _parts(archive: zipfile.ZipFile, name: str) -> Iterator[_Part]:
-    """An archive, and the archives that are members of it."""
+    """An archive and its nested archives."""
     members = {info.filename: info.file_size for info in archive.infolist()}
     manifests = {
         m: json.loads(read_member(archive, m)) for m in _MANIFESTS if m in members
@@ -138,10 +138,10 @@ def _print_part(part: _Part, is_host_shown: bool) -> None:
 
 
 def _shown(value: Any, is_whole: bool) -> str:  # Any: JSON
-    """A value of a manifest; a program in lines, other values in one."""
+    """A manifest value: a host program on several lines, other values on one."""
     if is_whole and isinstance(value, str) and "\n" in value:
         return "".join(f"\n    | {_plain(line)}" for line in value.splitlines())
-    text = json.dumps(value)  # escapes what a terminal would obey
+    text = json.dumps(value)  # escapes terminal control characters
     if is_whole or len(text) <= _SHOWN_CHARACTERS:
         return text
     lines = f", {value.count(chr(10)) + 1} lines" if isinstance(value, str) else ""
@@ -149,7 +149,7 @@ def _shown(value: Any, is_whole: bool) -> str:  # Any: JSON
 
 
 def _plain(text: str) -> str:
-    """Text without characters that a terminal would obey."""
+    """Text with control characters escaped."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -1,7 +1,7 @@
-"""Make a pair of Ed25519 keys to sign compiled models with.
+"""Generate an Ed25519 key pair for signing compiled models.
 
-The private key is PEM (PKCS 8) without a passphrase, readable by you alone; the public key
-goes beside it, with `.pub.pem` at the end. OpenSSL makes the same:
+The private key is PEM (PKCS 8) without a passphrase, readable only by you; the public key
+gets the suffix `.pub.pem`. The equivalent with OpenSSL:
   openssl genpkey -algorithm ed25519 -out key.pem
   openssl pkey -in key.pem -pubout -out key.pub.pem
 """
@@ -14,12 +14,12 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
-    parser.add_argument("key", metavar="KEY.pem", help="where the private key goes")
+    """Add the command's arguments."""
+    parser.add_argument("key", metavar="KEY.pem", help="output file of the private key")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Make the keys; files that exist are left alone."""
+    """Generate the keys; existing files are not overwritten."""
     public_path = generate_keys(arguments.key)
     print(f"{arguments.key}: private key, keep it secret")
     print(f"{public_path}: public key")

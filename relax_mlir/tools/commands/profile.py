@@ -1,10 +1,10 @@
-"""Measure the kernels of a model, one by one, while all of it runs.
+"""Profile a model by kernel.
 
-All runs of a kernel are summed, the longest first; `--in-order` shows each run where it
-is. Times are medians of all calls. A kernel is a tensor program, under the name that it
-has in `relax-mlir compile --dump`; its rule decided how it became loops, and GFLOP/s
-are given of matrix products and convolutions of known sizes. What is no kernel is one
-line: calling them, functions that the model calls by name, inputs and outputs.
+The runs of a kernel are summed, the slowest first; `--in-order` lists every run in program
+order. Times are medians over calls. A kernel is a PrimFunc, under its name in
+`relax-mlir compile --dump`; the rule is the schedule rule that lowered it. GFLOP/s are
+given for matmuls and convolutions of static shapes. One line sums up the rest: call
+overhead, external functions, inputs and outputs.
 """
 
 import argparse
@@ -28,32 +28,32 @@ from relax_mlir.tools.arguments import (
     add_threads,
     add_tuning,
     add_winograd,
-    by_name,
-    count,
+    thread_count,
+    values_by_name,
 )
-from relax_mlir.tools.arrays import gather
+from relax_mlir.tools.arrays import gather_inputs
 from relax_mlir.tools.models import CallError, open_model
 from relax_mlir.tools.progress import shown_progress
 
 __all__ = ["add_arguments", "run"]
 
 _CALLS = 20
-_WIDTH = 160  # of a table that goes to a file or another program
+_WIDTH = 160  # of tables that do not go to a terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     parser.add_argument("model", help="a model: .onnx, .mlir or .rxm")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--in-order", action="store_true", help="every run of a kernel by itself"
+        "--in-order", action="store_true", help="list every run of a kernel"
     )
     parser.add_argument(
         "--calls",
-        type=count,
+        type=thread_count,
         default=_CALLS,
         metavar="N",
-        help="how often the model is run",
+        help="number of calls of the model",
     )
     add_precision(parser)
     add_public_key(parser)
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile a model, run it and show its kernels."""
-    sizes = by_name("--size", arguments.sizes)
+    sizes = values_by_name("--size", arguments.sizes)
     with shown_progress() as progress:
         model = open_model(
             arguments.model,
@@ -78,15 +78,15 @@ def run(arguments: argparse.Namespace) -> int:
             public_key=arguments.public_key,
             tuning=arguments.tuning,
         )
-    inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)
+    inputs = gather_inputs(model.signature, {}, sizes=sizes, seed=arguments.seed)
     profile = _profile(model, inputs, arguments.calls)
     times = profile.by_call() if arguments.in_order else profile.by_kernel()
     shapes = {n: a.shape for n, a in zip(model.input_names, inputs, strict=True)}
     if arguments.json:
         print(json.dumps(_fields(profile, times, shapes, arguments), indent=1))
         return 0
-    told = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
-    print(f"{arguments.model}: {told}, threads: {arguments.threads}")
+    listed = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+    print(f"{arguments.model}: {listed}, threads: {arguments.threads}")
     console = Console(
         width=None if sys.stdout.isatty() else _WIDTH,
         markup=False,

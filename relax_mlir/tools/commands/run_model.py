@@ -1,4 +1,4 @@
-"""Run a model on arrays, and show what comes out."""
+"""Run a model on arrays and summarize its outputs."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ from relax_mlir.tools.arguments import (
     add_random_inputs,
     add_threads,
     add_winograd,
-    by_name,
-    pair,
+    name_value_pair,
+    values_by_name,
 )
 from relax_mlir.tools.arrays import (
     ArrayError,
-    file_name,
-    gather,
-    summary,
+    array_summary,
+    gather_inputs,
+    output_file_name,
     top_scores,
     write_array,
 )
-from relax_mlir.tools.models import call, open_model
+from relax_mlir.tools.models import call_model, open_model
 from relax_mlir.tools.progress import shown_progress
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="a model: .onnx, .mlir or .rxm")
     add(
@@ -41,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="inputs",
         action="append",
         default=[],
-        type=pair,
+        type=name_value_pair,
         metavar="NAME=FILE.npy",
-        help="an input; as often as there are inputs",
+        help="an input; repeat for further inputs",
     )
     add(
         "--random-inputs",
         action="store_true",
-        help="make up those that are not given",
+        help="use random arrays for inputs that are not given",
     )
     add(
         "--output",
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR | NAME=FILE.npy",
-        help="a folder for all outputs, or a file for one",
+        help="a folder for all outputs, or a file for one output",
     )
     add_precision(parser)
     add_public_key(parser)
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run a model once."""
     if arguments.sizes and not arguments.random_inputs:
         raise UsageError("`--size` is for `--random-inputs`")
-    given = by_name("--input", arguments.inputs)
-    sizes = by_name("--size", arguments.sizes)
+    given = values_by_name("--input", arguments.inputs)
+    sizes = values_by_name("--size", arguments.sizes)
     with shown_progress() as progress:
         model = open_model(
             arguments.model,
@@ -83,15 +83,15 @@ def run(arguments: argparse.Namespace) -> int:
             public_key=arguments.public_key,
         )
     files = _destinations(arguments.outputs, model.output_names)
-    inputs = gather(
+    inputs = gather_inputs(
         model.signature,
         given,
         sizes=sizes if arguments.random_inputs else None,
         seed=arguments.seed,
     )
-    outputs = call(model, inputs)
+    outputs = call_model(model, inputs)
     for name, array in zip(model.output_names, outputs, strict=True):
-        print(summary(name, array))
+        print(array_summary(name, array))
         for line in top_scores(array):
             print(f"  {line}")
     for index, path in files:
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _destinations(given: Sequence[str], names: Sequence[str]) -> list[tuple[int, Path]]:
-    """Which output goes to which files."""
+    """Pairs of output index and file."""
     files: list[tuple[int, Path]] = []
     for text in given:
         name, equals, path = text.partition("=")
@@ -116,11 +116,11 @@ def _destinations(given: Sequence[str], names: Sequence[str]) -> list[tuple[int,
 
 
 def _in_folder(folder: Path, names: Sequence[str]) -> list[tuple[int, Path]]:
-    """A file for each output; a number keeps names apart that files cannot tell."""
+    """A file for each output; an index prefix makes clashing names unique."""
     taken: set[str] = set()
     files: list[tuple[int, Path]] = []
     for index, name in enumerate(names):
-        file = file_name(name)
+        file = output_file_name(name)
         if file in taken:
             file = f"{index}_{file}"
         taken.add(file)

@@ -1,8 +1,8 @@
 """Sign a compiled model with an Ed25519 key.
 
-The signature covers every byte of the file and stands at its end, so the file stays one that
-loads, or runs as `python model.rxm`. `relax_mlir.load(path, public_key=...)` and
-`--public-key` refuse files that the key has not signed, RELAX_MLIR_TRUST=signed all that
+The signature covers every byte of the file and is appended to it, so that the file still
+loads, and runs as `python model.rxm`. `relax_mlir.load(path, public_key=...)` and
+`--public-key` reject files that the key has not signed, RELAX_MLIR_TRUST=signed all that
 are not signed with the key in RELAX_MLIR_PUBLIC_KEY. Needs `pip install relax_mlir[sign]`.
 """
 
@@ -14,20 +14,20 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="a compiled model (.rxm)")
     add(
         "--key",
         metavar="KEY.pem",
         required=True,
-        help="the private key: Ed25519, PEM, no passphrase; `relax-mlir keygen` makes one",
+        help="the private key: Ed25519, PEM, no passphrase; `relax-mlir keygen` generates one",
     )
     add(
         "-o",
         dest="output",
         metavar="OUT.rxm",
-        help="where it goes; in place of the unsigned file if not given",
+        help="output file (default: replace the unsigned file)",
     )
 
 

@@ -1,9 +1,9 @@
-"""Find the fastest configuration of every kernel of a model, on this machine.
+"""Auto-tune the kernels of a model on this machine.
 
-Each distinct kernel is compiled in several ways, which are run by themselves in turns. One
-wins if it computes what the default does, and is faster by more than noise. What is found
-goes to a database, beside what it holds of other kernels; `--tuning` of the other commands
-uses it, and so does `relax_mlir.compile(..., tuning=...)`.
+Each distinct kernel is compiled in several configurations, which are measured interleaved.
+One wins if it computes the same as the default and is faster by more than noise. The
+results are added to a database; `--tuning` of the other commands uses it, and so does
+`relax_mlir.compile(..., tuning=...)`.
 """
 
 import argparse
@@ -13,44 +13,44 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from relax_mlir.files import check_writable
+from relax_mlir.compiler.tuning.database import TuningRecord
+from relax_mlir.compiler.tuning.search import TRIALS, tune
+from relax_mlir.support.files import check_writable
 from relax_mlir.tools.arguments import (
     add_precision,
     add_shapes,
     add_sizes,
     add_threads,
     add_winograd,
-    by_name,
-    count,
+    thread_count,
+    values_by_name,
 )
 from relax_mlir.tools.models import read_module
 from relax_mlir.tools.progress import shown_progress
-from relax_mlir.tuning import TRIALS, tune
-from relax_mlir.tuning_database import TuningRecord
 
 __all__ = ["add_arguments", "run"]
 
-_WIDTH = 160  # of a table that goes to a file or another program
+_WIDTH = 160  # of tables that do not go to a terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="an ONNX model, or a module (.mlir)")
     add("-o", dest="database", metavar="DB.json", required=True, help="the database")
     add(
         "--target",
         default="cpu",
-        help="what the model is compiled for; it must run here",
+        help="the target to compile for; it must run on this machine",
     )
     add(
         "--trials",
-        type=count,
+        type=thread_count,
         default=TRIALS,
         metavar="N",
-        help="configurations of a kernel that are measured, its default among them",
+        help="number of configurations per kernel to measure, including the default",
     )
-    add_sizes(parser, "an open size: n=4; 64 if not given")
+    add_sizes(parser, "a symbolic size: n=4 (default: 64)")
     add_precision(parser)
     add_winograd(parser)
     add_threads(parser)
@@ -58,10 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tune a model and show what was found."""
+    """Tune a model and print the results."""
     check_writable(arguments.database)
     with shown_progress() as progress:
-        shapes = by_name("--shape", arguments.shapes)
+        shapes = values_by_name("--shape", arguments.shapes)
         found = tune(
             read_module(arguments.model, shapes, progress),
             database=arguments.database,
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             precision=arguments.precision or "f32",
             winograd=arguments.winograd or "auto",
             trials=arguments.trials,
-            sizes=by_name("--size", arguments.sizes),
+            sizes=values_by_name("--size", arguments.sizes),
             threads=arguments.threads,
             progress=progress,
         )

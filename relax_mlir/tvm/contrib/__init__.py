@@ -1,4 +1,4 @@
-"""What programs use beside the compiler: ``tvm.contrib``."""
+"""External libraries and utilities: ``tvm.contrib``."""
 
 from relax_mlir.tvm.contrib import cblas, utils
 

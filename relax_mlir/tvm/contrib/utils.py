@@ -1,7 +1,7 @@
-"""Folders that vanish again: ``tvm.contrib.utils``."""
+"""Temporary directories: ``tvm.contrib.utils``."""
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.files import TempDirectory
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.support.files import TempDirectory
 
 tempdir = TempDirectory
 

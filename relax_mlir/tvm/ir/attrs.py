@@ -1,10 +1,10 @@
 """Attributes: ``tvm.ir.attrs``."""
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.expr import (
     Attrs,
 )
 from relax_mlir.objects.expr import Attrs as DictAttrs
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = ["Attrs", "DictAttrs"]
 

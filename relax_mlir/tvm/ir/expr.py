@@ -1,4 +1,4 @@
-"""Expressions of both levels: ``tvm.ir.expr``."""
+"""Expressions of Relax and TIR: ``tvm.ir.expr``."""
 
 from relax_mlir.objects.expr import (
     Expr,

@@ -1,4 +1,4 @@
-"""Functions of both levels: ``tvm.ir.function``."""
+"""The base class of Relax functions and PrimFuncs: ``tvm.ir.function``."""
 
 from relax_mlir.objects.function import (
     BaseFunc,

@@ -1,10 +1,8 @@
-"""What functions refer to by number: ``tvm.ir.global_info``."""
+"""Global infos of a module, such as virtual devices: ``tvm.ir.global_info``."""
 
+from relax_mlir.objects.expr.struct_info import VDevice
 from relax_mlir.objects.global_info import (
     DummyGlobalInfo,
-)
-from relax_mlir.objects.struct_info import (
-    VDevice,
 )
 
 __all__ = ["DummyGlobalInfo", "VDevice"]

@@ -1,7 +1,5 @@
-"""Who is told of passes: ``tvm.ir.instrument``."""
+"""Pass instruments: ``tvm.ir.instrument``."""
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.pass_context import PassInstrument
 from relax_mlir.pipeline import (
     DumpIR,
     PassPrintingInstrument,
@@ -10,6 +8,8 @@ from relax_mlir.pipeline import (
     PrintBeforeAll,
 )
 from relax_mlir.pipeline.pass_instruments import pass_instrument
+from relax_mlir.rewrite.pass_context import PassInstrument
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = [
     "DumpIR",

@@ -1,5 +1,5 @@
-"""Modules: ``tvm.ir.module``."""
+"""IR modules: ``tvm.ir.module``."""
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
 
 __all__ = ["IRModule"]

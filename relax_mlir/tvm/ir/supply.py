@@ -1,7 +1,7 @@
-"""Names that are given once: ``tvm.ir.supply``."""
+"""Supplies of unique names: ``tvm.ir.supply``."""
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.name_supply import GlobalVarSupply, UniqueNameSupply
+from relax_mlir.support.argument_types import check_exports
 
 NameSupply = UniqueNameSupply  # TVM's older name
 

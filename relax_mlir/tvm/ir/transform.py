@@ -1,10 +1,10 @@
-"""Passes: ``tvm.ir.transform``."""
+"""Pass infrastructure: ``tvm.ir.transform``."""
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.pass_context import PassContext, PassInfo
 from relax_mlir.pipeline import ModulePass, Sequential, module_pass
 from relax_mlir.pipeline import PrintIRPass as PrintIR
-from relax_mlir.rewriting import Pass
+from relax_mlir.rewrite.pass_context import PassContext, PassInfo
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.support.argument_types import check_exports
 
 __all__ = [
     "ModulePass",

@@ -1,14 +1,8 @@
-"""Types of both levels: ``tvm.ir.type``."""
+"""Types of Relax and TIR: ``tvm.ir.type``."""
 
-from relax_mlir.argument_types import check_exports
-from relax_mlir.objects.pointers import PointerType
-from relax_mlir.relax.ty import (
-    FuncType,
-    PrimType,
-    TensorType,
-    TupleType,
-    Type,
-)
+from relax_mlir.objects.prim.pointers import PointerType
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.tvm.relax.ty import FuncType, PrimType, TensorType, TupleType, Type
 
 __all__ = ["FuncType", "PointerType", "PrimType", "TensorType", "TupleType", "Type"]
 

@@ -1,6 +1,9 @@
-"""Enough of Relay, TVM's first graph language, to follow its texts; it builds Relax."""
+"""The subset of Relay, TVM's first graph IR, that TVM's early tutorials use.
 
-from relax_mlir.argument_types import check_exports
+Its functions are built as Relax.
+"""
+
+from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relay import ir_pass
 from relax_mlir.tvm.relay.expr import Call, Function, const, operator, var
 
@@ -8,7 +11,7 @@ __all__ = ["Call", "Function", "const", "ir_pass", "var"]
 
 
 def __getattr__(name: str) -> object:
-    """An operator: ``relay.add``, ``relay.exp``, ..."""
+    """Returns an operator: ``relay.add``, ``relay.exp``, ..."""
     if name.startswith("__"):
         raise AttributeError(name)
     return operator(name)

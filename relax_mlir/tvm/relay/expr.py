@@ -1,46 +1,46 @@
-"""Relay's expressions: terms of Relax, and functions that are values."""
+"""Relay expressions: Relax expressions, and functions as first-class values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Call as RelaxCall
 from relax_mlir.objects.expr import Expr, Tuple, TupleGetItem, Var
 from relax_mlir.objects.expr import const as const
-from relax_mlir.objects.struct_info import TensorStructInfo
-from relax_mlir.relax import op
-from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.objects.expr.struct_info import TensorStructInfo
+from relax_mlir.tvm.relax import op
 from relax_mlir.tvm.relay.text import text_of
 
 __all__ = ["Call", "Function", "const", "operator", "var"]
 
 
 def var(name_hint: str, shape: Sequence[int] = (), dtype: str = "float32") -> Var:
-    """A variable of a function."""
+    """Makes a tensor variable."""
     return Var(name_hint, TensorStructInfo(shape, dtype))
 
 
 def operator(name: str) -> Callable[..., RelaxCall]:
-    """The operator ``name``, of Relax.
+    """Returns the Relax operator called ``name``.
 
     Raises:
-        AttributeError: there is none.
+        AttributeError: Relax has no such operator.
     """
     return getattr(op, name)
 
 
 class Call(RelaxCall):
-    """A call of a :class:`Function`, or of an operator."""
+    """A call of a :class:`Function` or an operator."""
 
 
 class Function(Expr):
-    """A function of Relay.
+    """A Relay function.
 
     Args:
         params: its parameters.
-        body: an expression in them; what it uses twice is computed once.
+        body: its result, an expression graph: a shared node is evaluated once.
     """
 
     def __init__(self, params: Sequence[Var], body: Expr) -> None:
@@ -50,20 +50,20 @@ class Function(Expr):
 
     @staticmethod
     def of(module: IRModule) -> Function:
-        """The function ``main`` of a module of Relax."""
-        made = Function([], Tuple([]))
-        made._module = module
-        return made
+        """Wraps the function ``main`` of a Relax module."""
+        function = Function([], Tuple([]))
+        function._module = module
+        return function
 
     @property
     def module(self) -> IRModule:
-        """It as ``main`` of a module of Relax; functions that it calls are private."""
+        """The Relax module with this function as ``main`` and its callees as private functions."""
         if self._module is None:
-            self._module = _built(self)
+            self._module = _build_module(self)
         return self._module
 
     def astext(self, show_meta_data: bool = True) -> str:
-        """Its text in Relay's syntax."""
+        """Prints it in Relay's text format."""
         return text_of(self.module)
 
     def __str__(self) -> str:
@@ -72,46 +72,51 @@ class Function(Expr):
     __repr__ = __str__
 
 
-def _built(function: Function) -> IRModule:
+def _build_module(function: Function) -> IRModule:
     builder = BlockBuilder()
-    _add(builder, function, "main", private=False)
+    _add_function(builder, function, "main", private=False)
     return builder.get()
 
 
-def _add(builder: BlockBuilder, function: Function, name: str, *, private: bool) -> Any:
-    """Write a function to the builder's module; returns its name there."""
+def _add_function(
+    builder: BlockBuilder, function: Function, name: str, *, private: bool
+) -> Any:
+    """Adds a function to the builder's module; returns its ``GlobalVar``."""
     attrs = {"Primitive": 1} if private else {}
     params = [Var(p.name_hint, p.struct_info) for p in function.params]
-    known: dict[int, Expr] = {
+    converted: dict[int, Expr] = {
         id(old): new for old, new in zip(function.params, params, strict=True)
     }
     with builder.function(name, params, attrs=attrs, private=private):
         with builder.dataflow():
-            result = builder.emit_output(_value(builder, function.body, known))
+            result = builder.emit_output(_convert(builder, function.body, converted))
         return builder.emit_func_output(result)
 
 
-def _emitted(builder: BlockBuilder, expr: Expr, known: dict[int, Expr]) -> Expr:
-    """``expr`` as an argument, on the builder's variables; each call is bound once."""
-    if id(expr) not in known:
-        value = _value(builder, expr, known)
+def _convert_argument(
+    builder: BlockBuilder, expr: Expr, converted: dict[int, Expr]
+) -> Expr:
+    """Converts ``expr`` to an argument; a call is bound to a variable, once."""
+    if id(expr) not in converted:
+        value = _convert(builder, expr, converted)
         is_call = isinstance(value, (RelaxCall, TupleGetItem))
-        known[id(expr)] = builder.emit(value) if is_call else value
-    return known[id(expr)]
+        converted[id(expr)] = builder.emit(value) if is_call else value
+    return converted[id(expr)]
 
 
-def _value(builder: BlockBuilder, expr: Expr, known: dict[int, Expr]) -> Expr:
-    """``expr`` itself on the builder's variables, its arguments bound."""
-    if id(expr) in known:
-        return known[id(expr)]
+def _convert(builder: BlockBuilder, expr: Expr, converted: dict[int, Expr]) -> Expr:
+    """Converts ``expr`` to an expression over the builder's variables, in A-normal form."""
+    if id(expr) in converted:
+        return converted[id(expr)]
     if isinstance(expr, Tuple):
-        return Tuple([_emitted(builder, f, known) for f in expr.fields])
+        return Tuple([_convert_argument(builder, f, converted) for f in expr.fields])
     if isinstance(expr, TupleGetItem):
-        return TupleGetItem(_emitted(builder, expr.tuple_value, known), expr.index)
+        source = _convert_argument(builder, expr.tuple_value, converted)
+        return TupleGetItem(source, expr.index)
     if isinstance(expr, RelaxCall):
-        args = [_emitted(builder, a, known) for a in expr.args]
+        args = [_convert_argument(builder, a, converted) for a in expr.args]
         callee: Any = expr.op
         if isinstance(callee, Function):
-            callee = _add(builder, callee, "fused", private=True)
+            callee = _add_function(builder, callee, "fused", private=True)
         return RelaxCall(callee, args, expr.attrs)
     return expr

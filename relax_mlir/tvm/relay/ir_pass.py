@@ -1,51 +1,51 @@
-"""Relay's passes on functions, as TVM 0.6 names them."""
+"""Relay function passes, under their names in TVM 0.6."""
 
 from __future__ import annotations
 
 from mlir import ir
 
-from relax_mlir.argument_types import check_exports
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.relax.graph import CallOp
-from relax_mlir.module import IRModule
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.compare.structural_equal import structural_equal
 from relax_mlir.objects.function import Function as RelaxFunction
-from relax_mlir.objects.structure import structural_equal
 from relax_mlir.passes.relax.fuse_ops import FuseOps
 from relax_mlir.passes.relax.legalize import Legalize
-from relax_mlir.passes.relax.outline import Outliner, fused_name
-from relax_mlir.relax import transform
-from relax_mlir.rewriting import walk
-from relax_mlir.traversal import own_operations
+from relax_mlir.rewrite.outline import Outliner, fused_name
+from relax_mlir.rewrite.patterns import walk
+from relax_mlir.support.argument_types import check_exports
+from relax_mlir.tvm.relax import transform
 from relax_mlir.tvm.relay.expr import Function
 
 __all__ = ["alpha_equal", "fuse_ops", "infer_type"]
 
 
 def infer_type(expr: Function) -> Function:
-    """The function with all its types known.
+    """Infers the types of all expressions of a function.
 
     Raises:
-        ValueError: they do not fit together.
+        ValueError: the types are inconsistent.
     """
     return Function.of(expr.module)
 
 
 def fuse_ops(expr: Function, opt_level: int = 1) -> Function:
-    """Operators that can be computed together become functions of their own.
+    """Groups fusible operators into primitive functions.
 
     Args:
         expr: the function.
-        opt_level: below 1, each operator is a function by itself.
+        opt_level: below 1, each operator becomes a primitive function of its own.
     """
-    module = _lowered(expr.module)
+    module = _legalized(expr.module)
     if opt_level < 1:
-        return Function.of(_one_by_one(module))
+        return Function.of(_outline_each_call(module))
     fuse = FuseOps(by_post_dominators=True, level=opt_level, lift_constants=False)
     return Function.of(fuse(module))
 
 
-def _one_by_one(module: IRModule) -> IRModule:
-    """Each call of a tensor program in ``main`` in a function of its own."""
+def _outline_each_call(module: IRModule) -> IRModule:
+    """Outlines each ``call_tir`` of ``main`` into a primitive function of its own."""
     changed = module.clone()
     with changed.context, ir.Location.unknown():
         outliner = Outliner(changed)
@@ -55,24 +55,24 @@ def _one_by_one(module: IRModule) -> IRModule:
     return changed
 
 
-def _lowered(module: IRModule) -> IRModule:
-    """Operators as calls of tensor programs that say what kind they are."""
+def _legalized(module: IRModule) -> IRModule:
+    """Legalizes operators to ``call_tir`` and annotates the op pattern kinds."""
     legal = Legalize(keep_views=False)(module)
     return transform.AnnotateTIROpPattern()(legal)
 
 
 def alpha_equal(lhs: Function, rhs: Function) -> bool:
-    """Whether two functions are the same but for names."""
+    """Whether two functions are equal up to the renaming of variables."""
     return structural_equal(_canonical(lhs), _canonical(rhs))
 
 
 def _canonical(function: Function) -> IRModule:
-    """All operators lowered, functions of the graph numbered as they are called."""
-    module = _lowered(_unmarked(function.module))
-    called = [op for op in walk(module.mlir) if isinstance(op, CallOp)]
+    """Legalizes operators and renames Relax functions in the order of their calls."""
+    module = _legalized(_without_primitive_attrs(function.module))
+    calls = [op for op in walk(module.mlir) if isinstance(op, CallOp)]
     names: dict[str, str] = {}
     with module.context:
-        for op in called:
+        for op in calls:
             old = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             new = names.setdefault(old, f"fused{len(names)}")
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(new)
@@ -82,8 +82,8 @@ def _canonical(function: Function) -> IRModule:
     return module
 
 
-def _unmarked(module: IRModule) -> IRModule:
-    """Functions of the graph without attributes: passes leave fused ones alone."""
+def _without_primitive_attrs(module: IRModule) -> IRModule:
+    """Removes the attributes of primitive functions, which passes otherwise skip."""
     plain = {
         name: f.with_only_attrs({})
         if isinstance(f, RelaxFunction) and _is_fused(f)

@@ -1,12 +1,12 @@
-"""Functions of Relax in the syntax of Relay's text."""
+"""Prints Relax functions in Relay's text format."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from relax_mlir.errors import IRError, shown
-from relax_mlir.module import IRModule
+from relax_mlir.errors import IRError, short_repr
+from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import (
     Call,
     Constant,
@@ -17,8 +17,12 @@ from relax_mlir.objects.expr import (
     TupleGetItem,
     Var,
 )
+from relax_mlir.objects.expr.struct_info import (
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
 from relax_mlir.objects.function import Function
-from relax_mlir.objects.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
 
 __all__ = ["text_of"]
 
@@ -26,20 +30,20 @@ _SUFFIXES = {"float32": "f", "float64": "f64", "int32": "", "int64": "i64"}
 
 
 def text_of(module: IRModule) -> str:
-    """``main`` and the functions that it calls, which are written where they are called."""
-    return "\n".join(_Text(module).function(module["main"], "", "fn "))
+    """Prints ``main``; the Relax functions that it calls are printed at their calls."""
+    return "\n".join(_Printer(module).function(module["main"], "", "fn "))
 
 
-class _Text:
-    """Writes one function; values are numbered from %0 on."""
+class _Printer:
+    """Prints one function; values are numbered from %0."""
 
     def __init__(self, module: IRModule) -> None:
         self.module = module
-        self._numbers = 0
-        self._used: Counter[str] = Counter()
+        self._next_number = 0
+        self._name_counts: Counter[str] = Counter()
 
     def function(self, function: Function, indent: str, head: str) -> list[str]:
-        """The lines of a function."""
+        """Prints a function, line by line."""
         is_inner = bool(indent)
         names = {
             id(p): self._unique(f"%p{number}" if is_inner else f"%{p.name_hint}")
@@ -57,40 +61,40 @@ class _Text:
                 names[id(binding.var)] = self._value(binding.value, names)
                 continue
             lines += self._binding(binding.value, names, inner)
-            names[id(binding.var)] = f"%{self._numbers - 1}"
+            names[id(binding.var)] = f"%{self._next_number - 1}"
         return [*lines, inner + self._value(body.body, names), indent + "}"]
 
     def _unique(self, name: str) -> str:
-        """The name of a parameter: as it is, or with the first number that is free."""
-        before = self._used[name]
-        self._used[name] += 1
-        return f"{name}{before}" if before else name
+        """Returns ``name``, with a number appended if it is already in use."""
+        count = self._name_counts[name]
+        self._name_counts[name] += 1
+        return f"{name}{count}" if count else name
 
     def _binding(self, value: Expr, names: dict[int, str], indent: str) -> list[str]:
-        """The lines of ``%n = value``; a function that is called stands in front."""
+        """Prints ``%n = value``, after the definition of a Relax function it calls."""
         callee, args = self._call(value)
-        if isinstance(callee, GlobalVar) and self._is_graph(callee):
+        if isinstance(callee, GlobalVar) and self._is_relax_function(callee):
             head = f"%{self._next()} = fn"
             lines = self.function(self.module[callee], indent, head)
-            called = head.split(" ")[0]
+            callee_name = head.split(" ")[0]
         else:
-            lines, called = [], self._name(callee)
+            lines, callee_name = [], self._name(callee)
         if isinstance(value, TupleGetItem):
-            whole = self._value(value.tuple_value, names)
-            return [f"{indent}%{self._next()} = {whole}.{value.index}"]
-        shown = ", ".join(self._value(a, names) for a in args)
-        return [*lines, f"{indent}%{self._next()} = {called}({shown})"]
+            source = self._value(value.tuple_value, names)
+            return [f"{indent}%{self._next()} = {source}.{value.index}"]
+        operands = ", ".join(self._value(a, names) for a in args)
+        return [*lines, f"{indent}%{self._next()} = {callee_name}({operands})"]
 
     def _next(self) -> int:
-        self._numbers += 1
-        return self._numbers - 1
+        self._next_number += 1
+        return self._next_number - 1
 
-    def _is_graph(self, name: GlobalVar) -> bool:
+    def _is_relax_function(self, name: GlobalVar) -> bool:
         return isinstance(self.module[name], Function)
 
     @staticmethod
     def _call(value: Expr) -> tuple[Expr | None, Sequence[Expr]]:
-        """What is called with what; a tensor program is called as its operator."""
+        """Returns callee and arguments; for ``call_tir``, those of the PrimFunc."""
         if not isinstance(value, Call):
             return None, ()
         if value.op == Op.of("relax.call_tir"):
@@ -114,9 +118,7 @@ class _Text:
         if isinstance(value, Tuple):
             return f"({', '.join(self._value(f, names) for f in value.fields)})"
         if id(value) not in names:
-            raise IRError(
-                f"astext: {shown(value)}: expected a variable that was bound before"
-            )
+            raise IRError(f"astext: {short_repr(value)}: expected a bound variable")
         return names[id(value)]
 
 

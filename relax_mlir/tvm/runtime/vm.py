@@ -1,5 +1,5 @@
-"""Calling compiled modules: ``tvm.runtime.vm``."""
+"""The virtual machine and its executables: ``tvm.runtime.vm``."""
 
-from relax_mlir.relax.vm import VirtualMachine, VMExecutable
+from relax_mlir.tvm.relax.vm import VirtualMachine, VMExecutable
 
 __all__ = ["VMExecutable", "VirtualMachine"]

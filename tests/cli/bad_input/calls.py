@@ -1,4 +1,4 @@
-"""Calls of the command that must fail well."""
+"""Invocations of the command line that must fail cleanly."""
 
 import re
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Run:
     out: Path
 
     def failed(self, pattern: str, status: int = 1) -> None:
-        """One clear message, and nothing left behind."""
+        """Check for one clear message and no leftover files."""
         assert self.status == status
         assert self.error.startswith("relax-mlir: error: ")
         assert self.error.count("relax-mlir: error: ") == 1

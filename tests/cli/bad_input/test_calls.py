@@ -1,4 +1,4 @@
-"""Calls that cannot be carried out end in one clear message, and leave no half a file."""
+"""Failing invocations print one clear message, and leave no partial files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from tests.cli.bad_input.calls import Call, X
     ],
 )
 @pytest.mark.parametrize("command", ["compile", "import"])
-def test_outputs_that_cannot_be_written(
+def test_unwritable_outputs(
     command: str, out: str, problem: str, models: Path, tmp_path: Path, call: Call
 ) -> None:
     path = models / "model.onnx"
@@ -50,7 +50,7 @@ def test_run_cannot_write(
     call("run", path, "--random-inputs", "--output", output).failed(problem)
 
 
-def test_a_failed_run_leaves_an_old_output_alone(models: Path, tmp_path: Path) -> None:
+def test_failed_run_keeps_the_old_output(models: Path, tmp_path: Path) -> None:
     out = tmp_path / "y.npy"
     out.write_text("old")
     np.save(tmp_path / "x.npy", X[:, :19])
@@ -72,7 +72,7 @@ def npz(path: Path) -> None:
 
 
 def huge(path: Path) -> None:
-    """The header of an array that no machine holds."""
+    """The .npy header of an array larger than memory."""
     np.save(path, X)
     data = path.read_bytes().replace(b"(2, 20), }", b"(2, 20%s), }" % (b"0" * 10))
     path.write_bytes(data.replace(b" " * 10, b"", 1))
@@ -106,7 +106,7 @@ def huge(path: Path) -> None:
         *("fields", "huge", "f64", "u8", "complex", "rank", "size", "symbol"),
     ],
 )
-def test_inputs_that_do_not_fit(
+def test_mismatched_inputs(
     make: Callable[[Path], None],
     problem: str,
     models: Path,
@@ -133,7 +133,7 @@ def test_inputs_that_do_not_fit(
         ),
     ],
 )
-def test_run_refuses(
+def test_run_rejects(
     flags: Sequence[str], problem: str, models: Path, call: Call
 ) -> None:
     flags = [flag.replace("{x}", str(models / "x.npy")) for flag in flags]
@@ -166,7 +166,7 @@ def test_run_refuses(
     ],
     ids=" ".join,
 )
-def test_wrong_calls(argv: list[str], call: Call) -> None:
+def test_invalid_usage(argv: list[str], call: Call) -> None:
     call(*argv).failed(".", status=2)
 
 

@@ -1,4 +1,4 @@
-"""Compiled models that are damaged, or for other machines, are not run."""
+"""Damaged compiled models, and those for other machines, are rejected."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from tests.cli.bad_input.calls import COMMANDS, Call, X
 
 
 def answer(path: Path) -> np.ndarray | None:
-    """What a compiled model makes of X; None if the file is refused."""
+    """The result of a compiled model on X; None if the file is rejected."""
     try:
         return relax_mlir.load(path)(X, np.zeros(2, np.int64))[0]
     except ModelError:
@@ -23,10 +23,10 @@ def answer(path: Path) -> np.ndarray | None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped"])
-def test_a_compiled_model_that_is_damaged_is_not_run(
+def test_damaged_compiled_model_is_rejected(
     damage: str, models: Path, tmp_path: Path
 ) -> None:
-    """Bytes cut off, or bits flipped: it is refused, or nothing was lost."""
+    """Truncated files and bit flips are rejected, or do not change results."""
     whole = (models / "model.rxm").read_bytes()
     path = tmp_path / "m.rxm"
     rng = np.random.default_rng(0)
@@ -59,9 +59,7 @@ def write_members(path: Path, found: dict[str, bytes], kind: int = 0) -> None:
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "objects/0.o", "constants/0"])
-def test_members_that_are_missing(
-    name: str, models: Path, tmp_path: Path, call: Call
-) -> None:
+def test_missing_members(name: str, models: Path, tmp_path: Path, call: Call) -> None:
     found = members(models / "model.rxm")
     del found[name]
     write_members(tmp_path / "m.rxm", found)
@@ -84,9 +82,7 @@ def test_code_for_another_architecture(
     run.failed(r"other.rxm: compiled for \S+, this machine is \S+\n")
 
 
-def test_code_that_is_not_what_was_written(
-    models: Path, tmp_path: Path, call: Call
-) -> None:
+def test_modified_code(models: Path, tmp_path: Path, call: Call) -> None:
     found = members(models / "model.rxm")
     found["objects/0.o"] = found["objects/0.o"][:-8] + bytes(8)
     found["objects/1.o"] = b"garbage" + found["objects/1.o"]
@@ -94,15 +90,15 @@ def test_code_that_is_not_what_was_written(
 
     run = call(*COMMANDS["run"], tmp_path / "m.rxm")
 
-    run.failed("the code is not what was written")
+    run.failed("the digest of the code does not match")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (b'"threads": 1', b'"threads": 9', "not what was written"),
-        (b'["n", "20"]', b'["n", "99"]', "not what was written"),
-        (b'["n", "20"]', b'["n", "-9"]', "not what was written"),
+        (b'"threads": 1', b'"threads": 9', "digest of the code does not match"),
+        (b'["n", "20"]', b'["n", "99"]', "digest of the code does not match"),
+        (b'["n", "20"]', b'["n", "-9"]', "digest of the code does not match"),
         (b'"format": 3', b'"format": 1', "expected format 3, got 1. Compile it again"),
         (b'"format": 3', b'"farmot": 2', "format"),
         (b'"objects": ', b'"objects": 9', "is missing"),
@@ -111,7 +107,7 @@ def test_code_that_is_not_what_was_written(
         (b"{", b"\xff", "damaged"),
     ],
 )
-def test_manifests_that_were_changed(
+def test_modified_manifests(
     old: bytes, new: bytes, problem: str, models: Path, tmp_path: Path, call: Call
 ) -> None:
     found = members(models / "model.rxm")
@@ -125,7 +121,7 @@ def test_manifests_that_were_changed(
 def test_compressed_members_are_not_read(
     models: Path, tmp_path: Path, call: Call
 ) -> None:
-    """A few bytes could claim to be more than memory holds."""
+    """A small compressed member could expand to more than memory."""
     found = members(models / "model.rxm")
     found["constants/0"] = bytes(10_000_000)
     write_members(tmp_path / "m.rxm", found, zipfile.ZIP_DEFLATED)
@@ -140,7 +136,7 @@ def test_compressed_members_are_not_read(
 def test_weights_of_impossible_shapes(
     kind: str, shape: list[int], models: Path, tmp_path: Path, call: Call
 ) -> None:
-    """Also where the checksum was made for them."""
+    """Even with a matching checksum."""
     found = members(models / "model.rxm")
     manifest = json.loads(found["manifest.json"])
     manifest["constants"]["shift"] = [kind, shape]

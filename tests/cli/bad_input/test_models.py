@@ -1,4 +1,4 @@
-"""Files that are no models end in one clear message each."""
+"""Files that are not models are rejected with one clear message."""
 
 import json
 import shutil
@@ -10,8 +10,8 @@ import pytest
 from onnx import parser
 
 import relax_mlir
-from relax_mlir.constant_pool import save_pool
 from relax_mlir.errors import IRError
+from relax_mlir.ir.constant_pool import save_pool
 from tests.cli.bad_input.calls import COMMANDS, MODEL, Call
 
 BAD_AXIS = """
@@ -49,7 +49,7 @@ func.func @main() {
 
 
 def damaged(models: Path, folder: Path, kind: str, suffix: str) -> Path:
-    """A file that is no model."""
+    """A file that is not a model."""
     path = folder / f"bad{suffix}"
     whole = (models / f"model{suffix}").read_bytes()
     contents = {
@@ -69,7 +69,7 @@ def damaged(models: Path, folder: Path, kind: str, suffix: str) -> Path:
 )
 @pytest.mark.parametrize("suffix", [".onnx", ".mlir", ".rxm"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_files_that_are_no_models(
+def test_files_that_are_not_models(
     command: str, suffix: str, kind: str, models: Path, tmp_path: Path, call: Call
 ) -> None:
     path = damaged(models, tmp_path, kind, suffix)
@@ -86,8 +86,8 @@ def test_files_that_are_no_models(
         ("{" * 100_000, "nested deeper than"),
         ("func.func private @main(tensor<4xf32>)", "bad.mlir: `main` is declared only"),
         (BAD_AXIS, "line 3, column 8: `relax.nn_softmax`: axis is out of range"),
-        (CALL, "line 4, column 8: `func.call` is left"),
-        (NO_KERNEL, "line 5, column 3: `main` calls `f`: expected a tensor program"),
+        (CALL, "line 4, column 8: `func.call`: expected calls of tensor programs only"),
+        (NO_KERNEL, "line 5, column 3: `main` calls `f`: expected a PrimFunc"),
         ("func.func @main(%x: i32) -> i32 { return %x : i32 }", "`main` of tensors"),
         (
             'module attributes {relax.signature = "{"} {}',
@@ -101,7 +101,7 @@ def test_files_that_are_no_models(
     ],
 )
 @pytest.mark.parametrize("command", ["compile", "run", "bench"])
-def test_modules_that_are_no_models(
+def test_modules_that_are_not_models(
     command: str, text: str, problem: str, tmp_path: Path, call: Call
 ) -> None:
     (tmp_path / "bad.mlir").write_text(text)
@@ -135,7 +135,7 @@ def test_operators_without_a_rule(command: str, tmp_path: Path, call: Call) -> N
     ids=["missing", "empty", "garbage", "other", "shape", "type"],
 )
 @pytest.mark.parametrize("command", ["compile", "run", "bench"])
-def test_constants_that_do_not_fit(
+def test_mismatched_constants(
     command: str,
     arrays: "bytes | dict[str, np.ndarray] | None",
     problem: str,
@@ -152,7 +152,7 @@ def test_constants_that_do_not_fit(
     call(*COMMANDS[command], tmp_path / "m.mlir").failed(problem)
 
 
-def test_constants_that_are_cut_off(models: Path, tmp_path: Path) -> None:
+def test_truncated_constants(models: Path, tmp_path: Path) -> None:
     shutil.copy(models / "model.mlir", tmp_path)
     whole = (models / "model.safetensors").read_bytes()
 
@@ -162,7 +162,7 @@ def test_constants_that_are_cut_off(models: Path, tmp_path: Path) -> None:
             relax_mlir.IRModule.load(tmp_path / "model.mlir")
 
 
-def test_the_text_does_not_take_the_place_of_its_constants(
+def test_text_output_cannot_overwrite_its_constants(
     models: Path, tmp_path: Path, call: Call
 ) -> None:
     out = tmp_path / "out" / "m.safetensors"
@@ -183,7 +183,7 @@ def test_the_text_does_not_take_the_place_of_its_constants(
         (["--dump", "{model}"], "File exists"),
     ],
 )
-def test_compile_refuses(
+def test_compile_rejects(
     flags: list[str], problem: str | None, models: Path, call: Call
 ) -> None:
     path = models / "model.onnx"

@@ -1,6 +1,7 @@
 // RUN: relax-opt %s -p relax-adjust-matmul-order | filecheck %s
 
-// One row through two factors of rank 2 takes fewer multiplications than the factors' product.
+// For one row, two matmuls with rank-2 weights need fewer multiplications than the weights'
+// product.
 // CHECK-LABEL: func.func @row_first
 // CHECK:         %[[XA:.*]] = "relax.matmul"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<1x2xf32>
 // CHECK:         "relax.matmul"(%[[XA]], %{{.*}}) {{.*}} -> tensor<1x5xf32>
@@ -10,7 +11,7 @@ func.func @row_first(%x: tensor<1x7xf32> {relax.name = "x"}, %a: tensor<7x2xf32>
   return %1 : tensor<1x5xf32>
 }
 
-// Factors that are known before the input are multiplied first, whatever that takes.
+// Operands known before the input are multiplied first, whatever the cost.
 // CHECK-LABEL: func.func @known_first
 // CHECK:         %[[AB:.*]] = "relax.matmul"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<7x5xf32>
 // CHECK:         "relax.matmul"(%{{.*}}, %[[AB]]) {{.*}} -> tensor<1x5xf32>
@@ -20,7 +21,7 @@ func.func @known_first(%x: tensor<1x7xf32> {relax.name = "x"}, %a: tensor<7x2xf3
   return %1 : tensor<1x5xf32>
 }
 
-// The product of two factors may stand transposed: each of them then is.
+// The product of two operands may be transposed: then each of them is.
 // CHECK-LABEL: func.func @transposed
 // CHECK:         %[[AT:.*]] = "relax.permute_dims"(%{{.*}}) {{.*}} -> tensor<7x2xf32>
 // CHECK:         %[[XA:.*]] = "relax.matmul"(%{{.*}}, %[[AT]]) {{.*}} -> tensor<1x2xf32>

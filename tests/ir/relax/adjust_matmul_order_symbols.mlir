@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-adjust-matmul-order | filecheck %s
 
-// 35 * n multiplications for the product of the factors against 7 * n for the row: less for
-// all n but 0, and sizes are at least 1.
+// 35 * n multiplications for the product of the weights against 7 * n for the row: less for all n
+// but 0, and sizes are at least 1.
 // CHECK-LABEL: func.func @any_rank
 // CHECK:         "relax.matmul"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<1x?xf32
 // CHECK:         "relax.matmul"(%{{.*}}, %{{.*}}) {{.*}} -> tensor<1x5xf32>
@@ -11,7 +11,7 @@ func.func @any_rank(%x: tensor<1x7xf32> {relax.name = "x"}, %a: tensor<7x?xf32, 
   return %1 : tensor<1x5xf32>
 }
 
-// m rows: 50 * n + 25 * m against 10 * m * n. What is better depends on m and n.
+// m rows: 50 * n + 25 * m against 10 * m * n: the better order depends on m and n.
 // CHECK-LABEL: func.func @unknown
 // CHECK:         "relax.matmul"({{.*}}) {{.*}} -> tensor<5x5xf32>
 func.func @unknown(%x: tensor<?x5xf32, #relax.shape<["m", "5"]>> {relax.name = "x"}, %a: tensor<5x?xf32, #relax.shape<["5", "n"]>> {relax.name = "a"}, %b: tensor<?x5xf32, #relax.shape<["n", "5"]>> {relax.name = "b"}) -> tensor<?x5xf32, #relax.shape<["m", "5"]>> {

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-allocate-workspace --split-input-file | filecheck %s
 
-// The most that any needs is allocated where one is called, and passed on.
+// The largest workspace that a callee needs is allocated at the call and passed to it.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.shape_expr"() : () -> !relax.sizes<["96"]>
 // CHECK:         %[[W:.*]] = "relax.call_operator"{{.*}}"relax.builtin.alloc_tensor", relax.dataflow = 0 {{.*}}relax.name = "workspace_main"
@@ -39,7 +39,7 @@ func.func private @part(%arg0: tensor<5xf32> {relax.name = "x"}) -> tensor<5xf32
 
 // -----
 
-// What stands in no dataflow block gets memory in front of the call.
+// A call outside of dataflow blocks gets its workspace before it.
 // CHECK-LABEL: func.func @plain
 // CHECK-NEXT:    "relax.exp"
 // CHECK:         "relax.builtin.alloc_tensor"
@@ -56,7 +56,7 @@ func.func @one(%x: tensor<5xf32>) -> tensor<5xf32> attributes {relax.attrs = {Co
 
 // -----
 
-// A function inside that needs memory gets that of the function around it.
+// A nested function gets the workspace of the enclosing function.
 // CHECK-LABEL: func.func @lib1
 // CHECK-SAME:    %[[ALL:[a-z0-9]*]]: tensor<8xui8>
 // CHECK:         %[[ONE:.*]] = builtin.unrealized_conversion_cast %arg0 :

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-alter-op-impl | filecheck %s
 
-// Pipeline text names no programs, so those that are there are called.
+// Pipeline text has no programs, so the existing ones stay.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @copy,
 func.func private @copy(%arg0: memref<5xf32> {relax.name = "A"}, %arg1: memref<5xf32> {relax.name = "B"}, %arg2: memref<5xf32> {relax.name = "C"}) attributes {relax.attrs = {operator_name = "relax.add"}, tir.num_outputs = 1 : i64, tir.prim_func} {

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize{keep-views=false},relax-annotate-tir-op-pattern | filecheck %s
 
-// Every kind of program has its number.
+// Every op pattern kind has its number.
 // CHECK: @transpose({{.*}}op_pattern = 2 : i64
 // CHECK: @matmul({{.*}}op_pattern = 4 : i64
 // CHECK: @broadcast_to({{.*}}op_pattern = 1 : i64

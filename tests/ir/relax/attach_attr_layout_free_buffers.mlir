@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-attach-attr-layout-free-buffers | filecheck %s
 
-// `w` is a weight: once the second tensor of the sum, once the first.
+// `w` is a weight: once the second operand of the sum, once the first.
 // CHECK-NOT:   func.func private @add(
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @add1,

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-attach-global-symbol --split-input-file | filecheck %s
 
-// A private function is one for all.
+// A private function becomes public.
 // CHECK: func.func @helper
 func.func private @helper(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
@@ -8,7 +8,7 @@ func.func private @helper(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A module may say what comes in front of the names of its tensor programs.
+// A module attribute may give a prefix of tensor programs' names.
 // CHECK:       func.func @main
 // CHECK:         callee = @mine_copy
 // CHECK:       func.func @mine_copy

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-bind-params{func-name=main} | filecheck %s
 
-// Text names no arrays: parameters stay.
+// Pipeline text has no arrays: parameters stay.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %arg0: tensor<2x3xf32> {relax.name = "x"}
 // CHECK-NEXT:    "relax.exp"(%arg0)

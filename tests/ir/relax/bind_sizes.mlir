@@ -14,7 +14,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>, %y: tensor<5xf32>) -> te
 }
 
 // -----
-// What no value of a symbol can express is listed.
+// Constraints that no substitution expresses are listed.
 // CHECK: module attributes {relax.constraints = ["n == min(n, 3)"]}
 // CHECK: -> tensor<?xf32, #relax.shape<["n"]>>
 func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>, %y: tensor<?xf32, #relax.shape<["min(n, 3)"]>>) -> tensor<?xf32, #relax.shape<["n"]>> {

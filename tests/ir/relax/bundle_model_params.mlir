@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-bundle-model-params | filecheck %s
 // RUN: relax-opt %s -p relax-bundle-model-params{param-tuple-name=weights} | filecheck %s --check-prefix=NAME
 
-// Parameters after the first come as one tuple; each use reads its element.
+// Parameters after the first become one tuple; each use reads its element.
 // CHECK-LABEL: func.func @main(%arg0: tensor<2xf32> {relax.name = "x"}, %arg1: tuple<tensor<2xf32>, tensor<2xf32>> {relax.name = "model_params"})
 // CHECK-NEXT:    %0 = "relax.tuple_get_item"(%arg1) {index = 0 : i64
 // CHECK-NEXT:    %1 = "relax.add"(%arg0, %0)

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-call-tir-rewrite | filecheck %s
 
-// The result is made first, and the program is called with it.
+// The result is allocated first, and the program is called with it.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[OUT:.*]] = "relax.call_operator"(%{{.*}}) {attrs = {}, operator = "relax.builtin.alloc_tensor"
 // CHECK:         builtin.unrealized_conversion_cast %arg0, %[[OUT]]
@@ -13,7 +13,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 }
 
 // -----
-// A result that is written over an argument is that argument; scalars come last.
+// An in-place result is the argument itself; scalars come last.
 // CHECK-LABEL: func.func @in_place
 // CHECK:         %[[OUT:.*]] = "relax.call_operator"(%{{.*}}) {attrs = {}, operator = "relax.builtin.alloc_tensor"
 // CHECK-NEXT:    %[[N:.*]] = "relax.prim_value"() {value} : () -> !relax.prim<[i64, "n"]>
@@ -31,7 +31,7 @@ func.func @in_place(%x: tensor<2xf32>, %s: !relax.sizes<["n"]>) -> tuple<tensor<
 }
 
 // -----
-// Results that are tuples are passed one by one.
+// Tuple results are passed one by one.
 // CHECK-LABEL: func.func @nested
 // CHECK:         %[[A:.*]] = "relax.call_operator"{{.*}} -> tensor<2xf32>
 // CHECK:         %[[B:.*]] = "relax.call_operator"{{.*}} -> tensor<3xi32>

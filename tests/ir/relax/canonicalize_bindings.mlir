@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-canonicalize-bindings --split-input-file | filecheck %s
 
-// A second name goes away; the first takes over that others see it.
+// An alias is removed; its source becomes the block's output.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %0 = "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
 // CHECK-NEXT:    return %0
@@ -12,7 +12,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A symbol that a cast defines is the size that is known, and the cast goes away.
+// A symbol that a cast defines becomes the known size, and the cast is removed.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n"]>>
 func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["m"]>> {
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.
 
 // -----
 
-// An element of a tuple that is written down is that value.
+// An element of a packed tuple is that value.
 // CHECK-LABEL: func.func @main
 // CHECK:         return %arg1
 func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A cast that tells something new stays.
+// A cast that adds information stays.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.match_cast"(%arg0) : (tensor<?xf32>) -> tensor<?xf32, #relax.shape<["m"]>>
 func.func @main(%x: tensor<?xf32>) -> tensor<?xf32, #relax.shape<["m"]>> {
@@ -44,7 +44,7 @@ func.func @main(%x: tensor<?xf32>) -> tensor<?xf32, #relax.shape<["m"]>> {
 
 // -----
 
-// An argument has no name, unless others see it.
+// An operand has no name, unless it is visible outside.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.constant"() {value =
 // CHECK-NEXT:    "relax.constant"() {relax.dataflow = 0 : i64, relax.name = "seen", relax.output, value =
@@ -57,7 +57,7 @@ func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
 
 // -----
 
-// What nothing reads outside of its block is no output of it.
+// A value unused outside of its block is no output.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "inner"}
 // CHECK-NEXT:    "relax.sin"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
@@ -69,7 +69,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// A tuple of all elements of a tuple, in order, is that tuple; one in another order is not.
+// A tuple of all elements of a tuple, in order, is that tuple; in another order it is not.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[S:.*]] = builtin.unrealized_conversion_cast %{{.*}}, %{{.*}} {{.*}}relax.name = "swapped"
 // CHECK:         return %arg0, %[[S]]

@@ -4,7 +4,7 @@
 // RUN: relax-opt %s -p relax-check-indices,relax-check-indices | filecheck %s --check-prefix=ONCE
 // RUN: relax-opt %s -p relax-check-indices,relax-legalize | filecheck %s --check-prefix=CALLED
 
-// An operator reads the indices that were checked, against sizes that may be open.
+// An operator reads checked indices, within limits that may be symbolic.
 // CHECK-LABEL: func.func @take
 // CHECK-SAME:    %[[X:.*]]: tensor<?x3xf32, {{.*}}>, %[[I:.*]]: tensor<2xi64>
 // CHECK-NEXT:    %[[C:.*]] = "relax.check_indices"(%[[I]]) {ignored, least, limits = #relax.shape<["n"]>, operand = "indices", where = "{{.*}} (relax.take)"}
@@ -24,7 +24,7 @@ func.func @take(%x: tensor<?x3xf32, #relax.shape<["n", "3"]>>, %i: tensor<2xi64>
   return %y : tensor<2x3xf32>
 }
 
-// No index is out of range that wraps, or is clipped.
+// An index that wraps, or is clipped, is never out of range.
 // CHECK-LABEL: func.func @wrap
 // CHECK-NOT:     check_indices
 // CHECK:         return
@@ -34,7 +34,7 @@ func.func @wrap(%x: tensor<5xf32>, %i: tensor<2xi64>) -> tensor<2xf32> {
   return %y : tensor<2xf32>
 }
 
-// Constants that are in range need no check, nor does an operand without elements.
+// Constants in range need no check, nor does an empty operand.
 // CHECK-LABEL: func.func @constant
 // CHECK-NOT:     check_indices
 // CHECK:         return
@@ -45,7 +45,7 @@ func.func @constant(%x: tensor<5xf32>, %none: tensor<0xi64>) -> tensor<0xf32> {
   return %y : tensor<0xf32>
 }
 
-// Vectors of indices have a limit for each component.
+// Index vectors have a limit per component.
 // CHECK-LABEL: func.func @vectors
 // CHECK:         "relax.check_indices"(%{{.*}}) {{.*}}limits = #relax.shape<["2", "7"]>
 func.func @vectors(%x: tensor<2x7xf32>, %i: tensor<4x2xi64>) -> tensor<4xf32> {
@@ -53,7 +53,7 @@ func.func @vectors(%x: tensor<2x7xf32>, %i: tensor<4x2xi64>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }
 
-// Every tensor of a tuple is checked against an axis of its own.
+// Every tensor of a tuple is checked against its own axis.
 // CHECK-LABEL: func.func @tuple
 // CHECK:         %[[A:.*]] = "relax.check_indices"(%arg1) {{.*}}limits = #relax.shape<["2"]>, operand = "indices[0]"
 // CHECK:         %[[B:.*]] = "relax.check_indices"(%arg2) {{.*}}limits = #relax.shape<["7"]>, operand = "indices[1]"
@@ -65,7 +65,7 @@ func.func @tuple(%x: tensor<2x7xf32>, %i: tensor<4xi64>, %j: tensor<4xi64>) -> t
   return %y : tensor<4xf32>
 }
 
-// A column of floats is checked as integers; the operator reads all of the operand.
+// A column of floats is checked as integers; the operator reads the whole operand.
 // CHECK-LABEL: func.func @column
 // CHECK:         %[[S:.*]] = "relax.strided_slice"(%arg1)
 // CHECK:         %[[N:.*]] = "relax.astype"(%[[S]]) {{.*}} -> tensor<4x1xi64>
@@ -76,7 +76,7 @@ func.func @column(%x: tensor<2x3x6x7xf32>, %r: tensor<4x5xf32>) -> tensor<4x3x2x
   return %y : tensor<4x3x2x3xf32>
 }
 
-// A target may be one that is ignored.
+// A target may be the ignored index.
 // CHECK-LABEL: func.func @targets
 // CHECK:         "relax.check_indices"(%arg1) {ignored = -1 : i64, least = 0 : i64, limits = #relax.shape<["3"]>, operand = "targets"
 func.func @targets(%x: tensor<2x3xf32>, %t: tensor<2xi64>) -> tensor<f32> {

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-combine-parallel-matmul --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-combine-parallel-matmul{max-elements=14} --split-input-file | filecheck %s --check-prefix=SMALL
 
-// Two products of one operand become one, biases and activations included.
+// Two matmuls of one operand are combined, with biases and activations.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[W:.*]] = "relax.concat"(%{{.*}}) {axis = 1 : i64
 // CHECK-NEXT:    %[[P:.*]] = "relax.matmul"(%arg0, %[[W]])
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<2x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x7xf32>, %
 
 // -----
 
-// Products of two operands stay apart.
+// Matmuls of two operands stay apart.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     relax.concat
 func.func @main(%x: tensor<2x5xf32>, %y: tensor<2x5xf32>, %w: tensor<5x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<2x5xf32>, %y: tensor<2x5xf32>, %w: tensor<5x3xf32>) -
 
 // -----
 
-// What adds two products to each other is no bias of either.
+// An addition of two matmuls is no bias of either.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[P:.*]] = "relax.matmul"(%arg0, %{{.*}})
 // CHECK-NEXT:    "relax.split"(%[[P]])
@@ -47,7 +47,7 @@ func.func @main(%x: tensor<2x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -
 
 // -----
 
-// A product whose weight is computed from another one comes after it.
+// A matmul whose weight is computed from another one comes after it.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     relax.concat
 func.func @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>) -> tensor<3x3xf32> {
@@ -72,8 +72,8 @@ func.func @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>, %v: tensor<3x3xf32>, %
 
 // -----
 
-// Small products with constants are one in any block, whose parts are slices; larger ones stay, and so do
-// those with what is computed, and those to which something else than constants, or nothing, is added.
+// Small matmuls with constants are combined in any block, and their results are slices; larger ones
+// stay, and so do those with activations, and those whose bias is not constant, or missing.
 // CHECK-LABEL: func.func @small
 // CHECK-NOT:     relax.concat
 // SMALL-LABEL: func.func @small

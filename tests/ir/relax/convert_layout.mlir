@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-convert-layout{desired-layouts=relax.nn.conv2d:NHWC:OHWI} | filecheck %s
 
-// A convolution works in the layout that is asked for, and what follows it in the same.
+// A convolution uses the requested layout, and so do its consumers.
 // CHECK-LABEL:   func.func @main
 // CHECK:         "relax.permute_dims"(%arg0) {axes = array<i64: 0, 2, 3, 1>
 // CHECK:         "relax.permute_dims"(%arg1) {axes = array<i64: 0, 2, 3, 1>

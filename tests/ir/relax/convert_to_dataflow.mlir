@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-convert-to-dataflow | filecheck %s
 // RUN: relax-opt %s -p relax-convert-to-dataflow{min-size=3} | filecheck %s --check-prefix=THREE
 
-// Two pure bindings in a row become a block; what is returned is seen outside of it.
+// Two consecutive pure bindings become a block; the returned value is its output.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "lv"}
 // CHECK-NEXT:    "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
@@ -13,7 +13,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
-// An operator that does more than compute stands between two blocks.
+// An operator with side effects separates two blocks.
 // CHECK-LABEL: func.func @printing
 // CHECK:         relax.dataflow = 0 : i64, relax.name = "a"
 // CHECK:         relax.dataflow = 0 : i64, relax.name = "b"

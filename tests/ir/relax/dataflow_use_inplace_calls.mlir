@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-dataflow-use-inplace-calls | filecheck %s
 
-// The second sum is written over the first; the first over nothing, for `x` is a parameter.
+// The second sum overwrites the first; the first overwrites nothing, since `x` is a parameter.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[A:.*]] = "relax.add"
 // CHECK:         %[[ARGS:.*]] = builtin.unrealized_conversion_cast %[[A]],

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-dead-code-elimination | filecheck %s
 // RUN: relax-opt %s -p relax-dead-code-elimination{entry-functions=spare} | filecheck %s --check-prefix=ENTRY
 
-// What nothing reads goes away, and then the private function that only it called.
+// Unused bindings are removed, and then the private function that only they called.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %0 = "relax.exp"
 // CHECK-NEXT:    return %0

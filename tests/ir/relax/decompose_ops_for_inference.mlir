@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-decompose-ops-for-inference | filecheck %s
 // RUN: relax-opt %s -p relax-decompose-ops-for-inference{func-name=other} | filecheck %s --check-prefix=OTHER
 
-// A batch normalization becomes arithmetic on moments; what it would learn stays as it is.
+// A batch normalisation becomes arithmetic on its statistics, which stay unchanged.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.subtract"(%arg0, %
 // CHECK:         "relax.sqrt"

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-drop-devices | filecheck %s
 
-// What moves a tensor is the tensor, and an operator on it is known.
+// A device copy is replaced by its operand, and operators on it become operations.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[X:.*]]: tensor<2x3xf32>) -> tensor<2x3xf32>
 // CHECK-NOT:     device

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-eliminate-common-subexpr --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-eliminate-common-subexpr{call-only=true} --split-input-file | filecheck %s --check-prefix=CALLS
 
-// The second of equal sums is a second name of the first, which is read in its place.
+// The second of two equal sums becomes an alias of the first, which replaces its uses.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %0 = "relax.add"
 // CHECK-NEXT:    %1 = "relax.bind"(%0) {relax.dataflow = 0 : i64, relax.name = "lv1"}
@@ -16,7 +16,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// Elements of tuples count, unless only calls do.
+// Tuple elements count, unless the pass is limited to calls.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %0 = "relax.tuple_get_item"
 // CHECK-NEXT:    "relax.bind"(%0)
@@ -34,7 +34,7 @@ func.func @main(%x: tuple<tensor<2xf32>>) -> tensor<2xf32> {
 
 // -----
 
-// What only a dataflow block sees is computed anew outside of it.
+// A value visible only in a dataflow block is recomputed outside of it.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "lv"}
 // CHECK-NEXT:    "relax.tanh"

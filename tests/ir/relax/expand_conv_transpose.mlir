@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-expand-conv-transpose --split-input-file | filecheck %s
 
-// With stride 2, every second element is one of four convolutions of half the kernel.
+// With stride 2, every second element comes from one of four convolutions with half the kernel.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.nn_pad"(%arg1)
 // CHECK-SAME:    pad_width = #relax.shape<["0", "0", "0", "0", "0", "1", "0", "1"]>
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<2x3x6x7xf32>, %w: tensor<3x5x3x3xf32>) -> tensor<2x5x
 
 // -----
 
-// A kernel as long as the stride is a product of matrices; groups are kept.
+// A kernel as long as the stride gives a matmul; groups are kept.
 // CHECK-LABEL: func.func @open
 // CHECK-NOT:     relax.nn_pad
 // CHECK:         "relax.nn_conv1d"(%arg0
@@ -48,7 +48,7 @@ func.func @open(%x: tensor<1x4x?xf32, #relax.shape<["1", "4", "n"]>>, %w: tensor
 
 // -----
 
-// A kernel with gaps, and one in another layout, stay.
+// A dilated kernel, and one in another layout, stay.
 // CHECK-LABEL: func.func @gaps
 // CHECK-NEXT:    "relax.nn_conv1d_transpose"(%arg0, %arg1)
 func.func @gaps(%x: tensor<1x4x5xf32>, %w: tensor<4x3x2xf32>) -> tensor<1x3x11xf32> {

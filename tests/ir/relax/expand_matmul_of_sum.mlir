@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-expand-matmul-of-sum | filecheck %s
 
-// A product with a sum is a sum of products.
+// A matmul with a sum becomes a sum of matmuls.
 // CHECK-LABEL: func.func @sum
 // CHECK-SAME:    (%[[X:.*]]: {{.*}}, %[[A:.*]]: {{.*}}, %[[B:.*]]: {{.*}})
 // CHECK:         %[[L:.*]] = "relax.matmul"(%[[X]], %[[A]])
@@ -12,7 +12,7 @@ func.func @sum(%x: tensor<3x7xf32> {relax.name = "x"}, %a: tensor<7x5xf32> {rela
   return %1 : tensor<3x5xf32>
 }
 
-// Each part of a transposed sum is transposed.
+// Each operand of a transposed sum is transposed.
 // CHECK-LABEL: func.func @transposed
 // CHECK-SAME:    (%[[X:.*]]: {{.*}}, %[[A:.*]]: {{.*}}, %[[B:.*]]: {{.*}})
 // CHECK:         %[[AT:.*]] = "relax.permute_dims"(%[[A]])
@@ -26,7 +26,7 @@ func.func @transposed(%x: tensor<3x7xf32> {relax.name = "x"}, %a: tensor<5x7xf32
   return %2 : tensor<3x5xf32>
 }
 
-// A sum that is known before the input is computed once, and stays.
+// A sum known before the input is computed once, and stays.
 // CHECK-LABEL: func.func @known
 // CHECK:         %[[W:.*]] = "relax.add"
 // CHECK-NEXT:    "relax.matmul"(%{{.*}}, %[[W]])

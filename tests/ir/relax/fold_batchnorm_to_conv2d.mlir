@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-fold-batchnorm-to-conv2d --split-input-file | filecheck %s
 
-// The weights are scaled, and one addition stays of the normalization.
+// The weights are scaled, and one addition remains of the normalisation.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %{{.*}}) : (tensor<2x1x1x1xf32>, tensor<2x1x1x1xf32>)
 // CHECK:         %[[C:.*]] = "relax.nn_conv2d"(%arg0, %[[W]])
@@ -17,7 +17,7 @@ func.func @main(%x: tensor<1x1x5x5xf32>) -> tensor<1x2x5x5xf32> {
 
 // -----
 
-// Weights that are no constants stay.
+// Non-constant weights stay.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.nn_conv2d"(%arg0, %arg1)
 // CHECK-NEXT:    relax.nn_batch_norm

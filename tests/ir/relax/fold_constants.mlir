@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p relax-fold-constants{max-growth-bytes=80} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-fold-constants{max-growth-bytes=79} --split-input-file | filecheck %s --check-prefix=SMALL
 
-// What depends on constants alone is computed.
+// Operations on constants are evaluated.
 // CHECK-LABEL: func.func @known
 // CHECK-NOT:     relax.add
 // CHECK:         value = dense<[4.000000e+00, 6.000000e+00]>
@@ -15,7 +15,7 @@ func.func @known() -> tensor<2xf32> {
 
 // -----
 
-// A result of 128 bytes from operands of 48 grows by 80; more than allowed, it stays.
+// A result of 128 bytes from operands of 48 grows by 80; above the limit, it stays.
 // CHECK-LABEL: func.func @grows
 // CHECK-NOT:     relax.add
 // SMALL-LABEL: func.func @grows
@@ -44,7 +44,7 @@ func.func @tuple() -> tensor<3xf32> {
 
 // -----
 
-// Sizes that are numbers are data; those that have names are known only at run time.
+// Static sizes are constants; symbolic ones are known only at run time.
 // CHECK-LABEL: func.func @sizes
 // CHECK:         value = dense<[3, 5]>
 // CHECK:         relax.shape_to_tensor
@@ -59,7 +59,7 @@ func.func @sizes(%x: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<2xi64>, tens
 
 // -----
 
-// A foreign function may do more than compute.
+// A foreign function may have side effects.
 // CHECK-LABEL: func.func @foreign
 // CHECK:         relax.call_dps_packed
 func.func @foreign() -> tensor<2xf32> {
@@ -71,7 +71,7 @@ func.func @foreign() -> tensor<2xf32> {
 
 // -----
 
-// An input is not known, and what is computed from it is not either.
+// An input is not constant, and neither is a value computed from it.
 // CHECK-LABEL: func.func @inputs
 // CHECK:         relax.add
 // CHECK:         relax.add

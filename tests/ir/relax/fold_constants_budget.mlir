@@ -2,8 +2,8 @@
 // RUN: relax-opt %s -p relax-fold-constants{max-bytes=4096} | filecheck %s --check-prefix=SPACE
 // RUN: relax-opt %s -p relax-fold-constants{max-time-ms=0} | filecheck %s --check-prefix=TIME
 
-// A pool visits each of its 144 windows: it is computed at run time where that takes more memory,
-// or more time, than there is for it.
+// A pooling visits each of its 144 windows: it is computed at run time if the budget of memory or
+// time is too small.
 // CHECK-LABEL: func.func @pool
 // CHECK-NOT:     relax.nn_max_pool2d
 // SPACE-LABEL: func.func @pool

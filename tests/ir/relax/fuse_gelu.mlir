@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-fuse-gelu --split-input-file | filecheck %s
 
-// Half of x times 1 + erf(x / sqrt 2), as exporters write it.
+// x/2 times 1 + erf(x / sqrt 2), as exporters write it.
 // CHECK-LABEL: func.func @by_division
 // CHECK-NOT:     relax.erf
 // CHECK:         %[[Y:.*]] = "relax.nn_gelu"(%arg0) : (tensor<2x3xf32>)
@@ -19,7 +19,8 @@ func.func @by_division(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// The same with products alone, in another order; x may itself be a sum, and halves a quotient.
+// The same with multiplications only, in another order; x may itself be a sum, and the half a
+// quotient.
 // CHECK-LABEL: func.func @by_product
 // CHECK:         %[[X:.*]] = "relax.add"
 // CHECK-NEXT:    %[[Y:.*]] = "relax.nn_gelu"(%[[X]])
@@ -39,7 +40,7 @@ func.func @by_product(%a: tensor<5xf32>, %b: tensor<5xf32>) -> tensor<5xf32> {
 
 // -----
 
-// The hyperbolic tangent of a cubic polynomial, whether its cube is a power or two products.
+// tanh of a cubic polynomial, with the cube as a power or as two multiplications.
 // CHECK-LABEL: func.func @tanh
 // CHECK-NOT:     relax.tanh
 // CHECK:         %[[P:.*]] = "relax.nn_gelu_tanh"(%arg0)
@@ -73,7 +74,7 @@ func.func @tanh(%x: tensor<5xf32>) -> tensor<5xf32> {
 
 // -----
 
-// Another factor of x is another function.
+// Another coefficient of x is another function.
 // CHECK-LABEL: func.func @other_factor
 // CHECK:         relax.erf
 // CHECK-NOT:     relax.nn_gelu
@@ -91,7 +92,7 @@ func.func @other_factor(%x: tensor<5xf32>) -> tensor<5xf32> {
 
 // -----
 
-// The sum is read by somebody else, who would have to compute it again.
+// The sum has another user, which would have to recompute it.
 // CHECK-LABEL: func.func @read_twice
 // CHECK:         relax.erf
 // CHECK-NOT:     relax.nn_gelu
@@ -109,7 +110,7 @@ func.func @read_twice(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
 
 // -----
 
-// An x that is repeated along an axis, by a constant of that shape, is smaller than the result.
+// An x that is broadcast by a constant of larger shape is smaller than the result.
 // CHECK-LABEL: func.func @repeated
 // CHECK:         relax.erf
 // CHECK-NOT:     relax.nn_gelu
@@ -127,7 +128,7 @@ func.func @repeated(%x: tensor<5xf32>) -> tensor<1x5xf32> {
 
 // -----
 
-// In f64 the constants of f32 are other numbers.
+// In f64 the f32 constants are not exact.
 // CHECK-LABEL: func.func @double
 // CHECK:         relax.erf
 func.func @double(%x: tensor<5xf64>) -> tensor<5xf64> {
@@ -144,7 +145,7 @@ func.func @double(%x: tensor<5xf64>) -> tensor<5xf64> {
 
 // -----
 
-// In f16 and bf16 constants miss what they are by as much as they are rounded.
+// In f16 and bf16 the coefficients have their rounding errors.
 // CHECK-LABEL: func.func @half
 // CHECK:         %[[Y:.+]] = "relax.nn_gelu"(%arg0) : (tensor<5xf16>) -> tensor<5xf16>
 // CHECK:         %[[Z:.+]] = "relax.nn_gelu_tanh"(%arg1) : (tensor<5xbf16>) -> tensor<5xbf16>

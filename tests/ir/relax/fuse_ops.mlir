@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops{max-ops=2} --split-input-file | filecheck %s --check-prefix=TWO
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops{max-ops=1} --split-input-file | filecheck %s --check-prefix=ONE
 
-// The maps after a matrix product join it.
+// Elementwise calls after a matmul become its epilogue.
 // CHECK-LABEL: func.func private @fused_matmul_add_relu
 // CHECK:         callee = @matmul
 // CHECK:         callee = @add
@@ -26,7 +26,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %b: tensor<3xf32>) -> 
 
 // -----
 
-// A value that two groups read is computed once, outside both.
+// A value that two groups read is computed once, outside of both.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @tir_exp
 // CHECK:         callee = @matmul
@@ -56,7 +56,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -
 
 // -----
 
-// A value read twice inside its group stays inside: both readers are there.
+// A value used twice inside of its group is not materialised.
 // CHECK-LABEL: func.func private @fused_matmul_tir_sigmoid_multiply
 // CHECK-LABEL: func.func @main
 // CHECK:    "relax.call"(%{{.*}}) {callee = @fused_matmul_tir_sigmoid_multiply
@@ -69,7 +69,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
 
 // -----
 
-// Maps join the map that reads them, in order; one that moves elements does too.
+// Elementwise and injective producers are fused into their consumer, in order.
 // CHECK-LABEL: func.func private @fused_transpose_tir_exp_tir_tanh
 // CHECK:         callee = @transpose
 // CHECK:         callee = @tir_exp
@@ -85,7 +85,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 
 // -----
 
-// A map joins the reduction that reads it, but what follows a reduction does not.
+// A producer is fused into the reduction that reads it, a consumer of a reduction is not.
 // CHECK-LABEL: func.func private @fused_tir_exp_sum
 // CHECK-NOT:     func.func private
 // CHECK-LABEL: func.func @main
@@ -100,7 +100,7 @@ func.func @main(%x: tensor<7x5xf32>) -> tensor<7xf32> {
 
 // -----
 
-// A map stays in front of a contraction, which would read it more than once.
+// A producer of a contraction, which would read it more than once, stays apart.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @tir_exp
@@ -113,7 +113,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
 
 // -----
 
-// A contraction takes no map that makes its result larger, or moves elements.
+// An epilogue does not change the shape or move elements.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @matmul
@@ -130,7 +130,7 @@ func.func @main(%x: tensor<7x5xf32>, %v: tensor<5x1xf32>, %b: tensor<7x3xf32>, %
 
 // -----
 
-// Nor one that looks at where an element is; other maps take that.
+// Nor does it depend on the index; other elementwise programs may.
 // CHECK-LABEL: func.func private @fused_causal_mask_tir_exp
 // CHECK-NOT:     func.func private
 // CHECK-LABEL: func.func @main
@@ -145,7 +145,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x7xf32>) -> tensor<7x7xf32> {
 
 // -----
 
-// A map that two maps read joins neither, for both would have to compute it.
+// An elementwise call with two consumers is fused into neither, since both would recompute it.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @tir_exp
@@ -160,7 +160,7 @@ func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
 
 // -----
 
-// A contraction whose result is returned too keeps it for itself.
+// A contraction whose result is also returned has no epilogue.
 // CHECK-NOT:   func.func private @fused
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @matmul
@@ -175,7 +175,7 @@ func.func private @elsewhere(tensor<3xf32>) -> tensor<3xf32>
 
 // -----
 
-// Elementwise maps join a result that is written in parts.
+// Elementwise producers are fused into a piecewise result.
 // CHECK-LABEL: func.func private @fused_concatenate_tir_exp
 // CHECK:         callee = @concatenate
 // CHECK:         callee = @tir_exp
@@ -188,7 +188,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> tensor<7x3xf32> {
 
 // -----
 
-// What reads such a result at other places does not: it would need all of it at once.
+// An injective consumer of such a result is not: it would need all of it.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @concatenate
 // CHECK:         callee = @transpose
@@ -205,7 +205,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> (tensor<3x7xf32>, t
 
 // -----
 
-// A mean is one reduction, its division included: maps join its input.
+// A mean is one reduction, including the division: producers of its input are fused.
 // CHECK-LABEL: func.func private @fused_tir_exp_mean
 // CHECK:         callee = @tir_exp
 // CHECK:         callee = @mean
@@ -217,7 +217,7 @@ func.func @main(%x: tensor<7x3xf32>) -> tensor<7xf32> {
 
 // -----
 
-// What sums rows and ends in a map takes the maps after it; what ends in a sum does not.
+// A row reduction that ends elementwise takes an epilogue; one that ends in a reduction does not.
 // CHECK-LABEL: func.func private @fused_softmax_multiply
 // CHECK:         callee = @softmax
 // CHECK:         callee = @multiply

@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p 'relax-fuse-ops-by-pattern{bind-constants=false patterns=mine.mul_relu:relax.multiply:relax.nn.relu}' | filecheck %s --check-prefix=LIFTED
 // RUN: relax-opt %s -p 'relax-fuse-ops-by-pattern{entry-functions=other patterns=mine.mul_relu:relax.multiply:relax.nn.relu}' | filecheck %s --check-prefix=OTHER
 
-// A chain of operators is a function that says which pattern made it; constants stay in it.
+// A chain of operators becomes a function annotated with its pattern; constants stay inside.
 // CHECK:         @main(%arg0: tensor<3xf32> {relax.name = "x"})
 // CHECK-NEXT:    "relax.sqrt"(%arg0)
 // CHECK:         "relax.call"(%{{.*}}) {callee = @fused_relax_multiply_relax_nn_relu
@@ -13,15 +13,15 @@
 // CHECK:         "relax.multiply"
 // CHECK-NEXT:    "relax.nn_relu"
 
-// Another function around it says who compiles it.
+// An outer function names its external compiler.
 // TOLD:          func.func @fused_relax_multiply_relax_nn_relu_mine(
 // TOLD-SAME:     Codegen = "mine"
 
-// Constants can be arguments.
+// Constants can be parameters.
 // LIFTED-LABEL:  func.func private @fused_relax_multiply_relax_nn_relu(%arg0: tensor<3xf32> {{.*}}, %arg1: tensor<3xf32>
 // LIFTED-NEXT:     "relax.multiply"(%arg0, %arg1)
 
-// Only the functions that are named are looked at.
+// Only the listed functions are changed.
 // OTHER-NOT:     Composite
 func.func @main(%x: tensor<3xf32> {relax.name = "x"}) -> tensor<3xf32> {
   %0 = "relax.sqrt"(%x) {relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<3xf32>) -> tensor<3xf32>

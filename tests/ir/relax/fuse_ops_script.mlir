@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{level=0} --split-input-file | filecheck %s --check-prefix=NONE
 // RUN: relax-opt %s -p 'relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{lift-constants=false by-post-dominators=true}' --split-input-file | filecheck %s --check-prefix=INSIDE
 
-// Bindings of a dataflow block become one function, which others do not see.
+// Bindings of a dataflow block become one private function.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.call"(%{{.*}}) {callee = @fused_add_tir_exp, relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
 // CHECK:       func.func private @fused_add_tir_exp(%arg0: tensor<2xf32> {relax.name = "x"}, %arg1: tensor<f32> {relax.name = "param_0"})
@@ -20,7 +20,7 @@ func.func @main(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
 
 // -----
 
-// A value that is seen outside of the block ends a group; what follows is another.
+// A value visible outside of the block ends a group; its users form another.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @add
 // CHECK:         callee = @tir_exp
@@ -33,7 +33,8 @@ func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
 
 // -----
 
-// A product takes the diamond of maps that follows it; a reduction is not joined to it.
+// A matmul takes the diamond of elementwise calls that follows it; a reduction is not fused with
+// it.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @fused_matmul_tir_exp_add
 // CHECK:         callee = @sum
@@ -47,7 +48,7 @@ func.func @main(%x: tensor<2x2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// What stands in no dataflow block stays.
+// Bindings outside of dataflow blocks stay.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     @fused
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -58,7 +59,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// Equal groups are one function; others get a number.
+// Equal groups share one function; others get a number.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @fused_tir_exp_tir_tanh, relax.dataflow
 // CHECK:         callee = @fused_tir_exp_tir_tanh, relax.dataflow

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-fuse-transpose-matmul | filecheck %s
 
-// The program reads the rows of `w` where the product needs columns.
+// The program reads the rows of `w` as columns of the matmul.
 // CHECK-LABEL: func.func @plain
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x8xf32> {{.*}}, %[[W:.*]]: tensor<6x8xf32>
 // CHECK:         "relax.call_tir"{{.*}}callee = @NT_matmul
@@ -20,7 +20,7 @@ func.func @other(%x: tensor<4x8xf32> {relax.name = "x"}, %w: tensor<8x2x6xf32> {
   return %1 : tensor<2x4x6xf32>
 }
 
-// So does one that two products read, or that is seen outside.
+// So does one with two users, or that is visible outside.
 // CHECK-LABEL: func.func @shared
 // CHECK:         "relax.permute_dims"
 // CHECK-NEXT:    "relax.matmul"

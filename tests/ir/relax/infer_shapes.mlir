@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-infer-shapes --split-input-file | filecheck %s
 
-// Sizes that a result leaves open are told, named ones by their names.
+// Dynamic dimensions of a result are inferred, symbolic ones by their symbols.
 // CHECK-LABEL: func.func @open
 // CHECK-SAME:    -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
 // CHECK-NEXT:    "relax.matmul"(%arg0, %arg1) {{.*}} -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
@@ -13,7 +13,7 @@ func.func @open(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>, %w: tensor<5x3xf3
 
 // -----
 
-// A symbol becomes a number, and a number a symbol, as the operands say.
+// A symbol becomes a number, and a number a symbol, as inferred.
 // CHECK-LABEL: func.func @precision
 // CHECK-SAME:    -> (tensor<5xf32>, tensor<?xf32, #relax.shape<["n"]>>)
 func.func @precision(%x: tensor<5xf32>, %y: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<?xf32, #relax.shape<["n"]>>, tensor<5xf32>) {
@@ -24,7 +24,7 @@ func.func @precision(%x: tensor<5xf32>, %y: tensor<?xf32, #relax.shape<["n"]>>) 
 
 // -----
 
-// A caller learns what its callee returns, which stands below it.
+// A caller gets the result type of its callee, which is defined after it.
 // CHECK-LABEL: func.func @caller
 // CHECK-SAME:    -> tensor<2x3xf32>
 // CHECK:         "relax.call"(%{{.*}}) {callee = @callee} : (tuple<tensor<2x3xf32>>) -> tensor<2x3xf32>
@@ -44,7 +44,7 @@ func.func @callee(%x: tensor<2x3xf32>) -> tensor<?x3xf32> {
 
 // -----
 
-// Tuples take the types of what is packed in them.
+// Tuples take the types of their elements.
 // CHECK-LABEL: func.func @tuples
 // CHECK-NEXT:    "relax.exp"
 // CHECK-NEXT:    builtin.unrealized_conversion_cast %0, %arg1 : tensor<2xf32>, tensor<3xf32> to tuple<tensor<2xf32>, tensor<3xf32>>
@@ -58,7 +58,7 @@ func.func @tuples(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<?xf32> {
 
 // -----
 
-// A call of a tensor program gets the program's destination, in the caller's sizes.
+// A call of a tensor program gets the type of the program's destination, in the caller's sizes.
 // CHECK-LABEL: func.func @call
 // CHECK-SAME:    -> tensor<?xf32, #relax.shape<["2*n"]>>
 func.func @call(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32> {

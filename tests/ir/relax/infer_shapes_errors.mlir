@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-infer-shapes --split-input-file --expect-error | filecheck %s
 
-// A number that contradicts the operands.
+// A static size that contradicts the operands.
 // CHECK: error: {{.*}}infer_shapes_errors.mlir:6:8: `relax.exp`: result 0: expected `tensor<2x3xf32>`, got `tensor<2x5xf32>`. Hint:
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x5xf32> {
   %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x5xf32>
@@ -9,7 +9,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x5xf32> {
 
 // -----
 
-// Another rank.
+// A different rank.
 // CHECK: error: {{.*}}`relax.exp`: result 0: expected `tensor<2x3xf32>`, got `tensor<?xf32>`
 func.func @main(%x: tensor<2x3xf32>) -> tensor<?xf32> {
   %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<?xf32>
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<?xf32> {
 
 // -----
 
-// Another element type.
+// A different element type.
 // CHECK: error: {{.*}}`relax.exp`: result 0: expected `tensor<2x3xf32>`, got `tensor<2x3xf16>`
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf16> {
   %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf16>
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf16> {
 
 // -----
 
-// Sizes that differ whatever `n` is.
+// Sizes that differ for every `n`.
 // CHECK: error: {{.*}}`relax.exp`: result 0: expected `tensor<?xf32, #relax.shape<["n"]>>`, got `tensor<?xf32, #relax.shape<["n + 1"]>>`
 func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n + 1"]>> {
   %0 = "relax.exp"(%x) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n + 1"]>>
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.
 
 // -----
 
-// Operands that the operation does not take.
+// Operands that the operation does not accept.
 // CHECK: error: {{.*}}`relax.add`: cannot broadcast {{.*}}
 func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
   %0 = "relax.add"(%x, %y) : (tensor<2xf32>, tensor<3xf32>) -> tensor<3xf32>
@@ -45,7 +45,7 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
 
 // -----
 
-// An argument whose open size has no name tells nothing.
+// An argument with an unnamed dynamic dimension.
 // CHECK: error: {{.*}}`relax.matmul`: `tensor<?x2xf32>` has a dynamic dimension without a name
 func.func @main(%x: tensor<?x2xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {
   %0 = "relax.matmul"(%x, %y) {out_dtype} : (tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x3xf32>
@@ -54,7 +54,7 @@ func.func @main(%x: tensor<?x2xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {
 
 // -----
 
-// The arguments of a callee are given: a call must have what it takes.
+// Argument types of a callee are fixed: a call must match them.
 // CHECK: error: {{.*}}`relax.call`: argument 0 of `callee`: expected `tensor<?x3xf32>`, got `tensor<3xf32>`
 func.func @main(%x: tensor<3xf32>) -> tensor<?x3xf32> {
   %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-inline-private-functions | filecheck %s
 
-// What the private function computes stands where it was called; others keep their calls.
+// The call of the private function is inlined; others stay.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.exp"(%arg0) : (tensor<?xf32, #relax.shape<["n"]>>)
 // CHECK:         "relax.call"(%{{.*}}) {callee = @public}

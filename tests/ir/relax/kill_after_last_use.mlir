@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-kill-after-last-use | filecheck %s
 
-// A temporary is given up behind what reads it last; the parameter and the result are not.
+// A temporary is released after its last use; parameters and results are not.
 // CHECK-LABEL: func.func @chain
 // CHECK:         %[[A:.*]] = "relax.exp"
 // CHECK-NEXT:    %[[B:.*]] = "relax.log"(%[[A]])
@@ -13,8 +13,8 @@ func.func @chain(%x: tensor<7xf32> {relax.name = "x"}) -> tensor<7xf32> {
   return %1 : tensor<7xf32>
 }
 
-// Memory ends where the last tensor was made in it, other objects where they are read last.
-// What is given up already is not given up again, and nothing in memory is null.
+// A storage is released after the last tensor in it, other objects after their last use. Released
+// objects are not released again, and null storages are skipped.
 // CHECK-LABEL: func.func @memory
 // CHECK:         alloc_storage
 // CHECK:         alloc_tensor

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-lambda-lift --split-input-file | filecheck %s
 
-// A function that reads nothing around it is called by name.
+// A function without captures is called by name.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.call"(%{{.*}}) {callee = @main_inner
 // CHECK-LABEL: func.func private @main_inner(%arg0: tensor<2xf32> {relax.name = "y"})
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// One that reads a value around it becomes a closure of that.
+// One with a capture becomes a closure.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[F:.*]] = "relax.global_var"() {callee = @main_inner}
 // CHECK:         operator = "relax.make_closure"

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-lazy-get-input | filecheck %s
 
-// Parameters after the first come from a callback, by their number and name.
+// Parameters after the first come from a callback, by index and name.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    (%[[A:.*]]: tensor<3x7xf32> {relax.name = "a"}, %[[GET:.*]]: {{.*}} {relax.name = "fget_param"})
 // CHECK-SAME:    num_input = 2

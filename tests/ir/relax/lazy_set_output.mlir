@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-lazy-set-output | filecheck %s
 
-// Results go to a callback: a parameter at once, a value behind its binding.
+// Results go to a callback: a parameter at once, a value after its binding.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[B:[a-z0-9]+]]: tensor<7xf32> {relax.name = "b"}, %[[SET:.*]]: {{.*}} {relax.name = "fset_output"})
 // CHECK:         builtin.unrealized_conversion_cast %{{.*}}, %[[B]] : !relax.prim<[i64, "1"]>
@@ -16,7 +16,7 @@ func.func @main(%a: tensor<3x7xf32> {relax.name = "a"}, %b: tensor<7xf32> {relax
   return %2 : tuple<tensor<3x7xf32>, tensor<7xf32>>
 }
 
-// It stands behind the parameters that are no weights. One result needs no tuple.
+// The callback is the parameter after those that are no weights. A single result needs no tuple.
 // CHECK-LABEL: func.func @one
 // CHECK-SAME:    (%{{.*}}: tensor<7xf32> {relax.name = "x"}, %[[SET:.*]]: {{.*}} {relax.name = "fset_output"}, %{{.*}}: tensor<7xf32> {relax.name = "w"})
 // CHECK-SAME:    num_input = 2

@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p 'relax-lazy-transform-params{fget-item=load}' | filecheck %s --check-prefix=LOAD
 // RUN: relax-opt %s -p 'relax-lazy-transform-params{fset-item=save}' | filecheck %s --check-prefix=SAVE
 
-// Each parameter is fetched in front of its first use; results are stored when they are known.
+// Each parameter is fetched before its first use; results are stored when they are available.
 // CHECK-LABEL: func.func @transform_params()
 // CHECK:         callee = "get_item"
 // CHECK:         %[[A:.*]] = "relax.match_cast"

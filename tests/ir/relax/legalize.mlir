@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize --split-input-file | filecheck %s
 
-// A matrix product becomes one block over rows, columns and the sum.
+// A matmul becomes one block over M, N and K.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %[[ARGS:.*]] = builtin.unrealized_conversion_cast %arg0, %arg1
 // CHECK-NEXT:    %[[R:.*]] = "relax.call_tir"(%[[ARGS]]) {callee = @matmul, sizes = #relax.shape<["n"]>}
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>, %w: tensor<5x3xf3
 
 // -----
 
-// Equal operations share a program, whatever their sizes are called.
+// Equal operations share a program, whatever their symbols are called.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @tir_exp, sizes = #relax.shape<["n"]>
 // CHECK:         callee = @tir_exp, sizes = #relax.shape<["m"]>
@@ -46,7 +46,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
 
 // -----
 
-// Programs that differ get names of their own, beside what has the name already.
+// Different programs get unique names.
 // CHECK-LABEL: func.func @tir_exp(
 // CHECK:         callee = @tir_exp1
 // CHECK:         callee = @tir_exp2
@@ -63,7 +63,7 @@ func.func @tir_exp(%x: tensor<2xf32>, %y: tensor<3xf32>, %z: tensor<5xf32>) -> (
 
 // -----
 
-// Several results come as a tuple, and are taken out by number.
+// Several results are a tuple, accessed by index.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[BOTH:.*]] = "relax.call_tir"(%{{.*}}) {callee = @max_pool_with_indices, sizes = #relax.shape<[]>}
 // CHECK-SAME:    -> tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>
@@ -77,7 +77,8 @@ func.func @main(%x: tensor<1x1x8xf32>) -> (tensor<1x1x4xf32>, tensor<1x1x4xi64>)
 
 // -----
 
-// What nothing reads of a tuple is not computed, where the operation can leave it out: one part is no tuple.
+// Unused elements of a tuple are not computed, if the operation can omit them; a single element is
+// no tuple.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[Y:.*]] = "relax.call_tir"(%{{.*}}) {callee = @batch_norm, sizes = #relax.shape<[]>}
 // CHECK-SAME:    -> tensor<2x3x5xf32>
@@ -92,7 +93,7 @@ func.func @main(%x: tensor<2x3x5xf32>, %c: tensor<3xf32>) -> tensor<2x3x5xf32> {
 
 // -----
 
-// Parts behind one that is left out move up.
+// Elements after an omitted one move up.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[BOTH:.*]] = "relax.call_tir"(%{{.*}}) {callee = @batch_norm, sizes = #relax.shape<[]>}
 // CHECK-SAME:    -> tuple<tensor<2x3x5xf32>, tensor<3xf32>>
@@ -108,7 +109,7 @@ func.func @main(%x: tensor<2x3x5xf32>, %c: tensor<3xf32>) -> (tensor<2x3x5xf32>,
 
 // -----
 
-// A size that the program does not look into is one size, whatever it is made of.
+// A dimension that the program does not compute with becomes one symbol, whatever its expression.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @tir_exp, sizes = #relax.shape<["2*n + 1"]>
 // CHECK-LABEL: func.func @tir_exp
@@ -120,7 +121,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["2*n + 1"]>>) -> tensor<?xf32, #
 
 // -----
 
-// Sizes that are computed from each other stay expressions of their symbols.
+// Sizes that depend on each other stay expressions of their symbols.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @concatenate, sizes = #relax.shape<["n"]>
 // CHECK-LABEL: func.func @concatenate
@@ -133,7 +134,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>, %y: tensor<3xf32>) -> te
 
 // -----
 
-// A symbol that only an attribute mentions is passed too.
+// A symbol that only an attribute mentions is passed, too.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @shape_to_tensor, sizes = #relax.shape<["n"]>
 // CHECK:         callee = @shape_to_tensor1, sizes = #relax.shape<[]>
@@ -147,7 +148,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<2xi64>, tenso
 
 // -----
 
-// Constants and calls have no program to become.
+// Constants and calls have no tensor program.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    relax.constant
 // CHECK-NEXT:    builtin.unrealized_conversion_cast
@@ -162,7 +163,7 @@ func.func @main() -> tensor<2xf32> {
 
 // -----
 
-// A tuple of parts is one call, which makes all of them.
+// A tuple of slices is one call that computes all of them.
 // CHECK-LABEL: func.func @parts
 // CHECK:         %[[ALL:.*]] = "relax.call_tir"
 // CHECK-SAME:    callee = @split

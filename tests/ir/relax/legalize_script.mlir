@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p relax-legalize{inline-scalars=true} | filecheck %s --check-prefix=VIEWS
 // RUN: relax-opt %s -p relax-legalize{skip-ops=relax.exp} | filecheck %s --check-prefix=SKIP
 
-// As in a script, programs are private and a reshape is one; a number may stand in it.
+// As in a script, programs are private and a reshape is a program; a scalar may be inlined.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.call_tir"(%{{.*}}) {callee = @add, relax.dataflow = 0 : i64, relax.name = "lv"
 // CHECK:         callee = @reshape, relax.dataflow = 0 : i64, relax.name = "lv1"

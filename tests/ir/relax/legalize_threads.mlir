@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p relax-legalize{threads=true} | filecheck %s
 // RUN: relax-opt %s -p "relax-legalize{threads=true},tir-lower-blocks{threads=true},cse,tir-to-linalg,schedule-apply-gpu{sm=90}" | filecheck %s --check-prefix=GPU
 
-// A block of threads has a sequence: 40 columns, then 40 units of the cell, whose state the
-// block shares.
+// A thread block computes a sequence: 40 columns, then 40 units of the cell, with the state in
+// shared memory.
 // CHECK-LABEL: func.func @rnn
 // CHECK:         "tir.alloc_buffer"() {{.*}} -> memref<1x40xf32, "shared">
 // CHECK:         scf.for
@@ -12,7 +12,7 @@
 // CHECK:           } {tir.kind = "thread_binding", tir.thread = "threadIdx.x"}
 // CHECK:         } {tir.kind = "thread_binding", tir.thread = "blockIdx.x"}
 // GPU-LABEL:   func.func @rnn
-// GPU-SAME:      tir.rule = "Bound"
+// GPU-SAME:      tir.rule = "ThreadBound"
 // GPU:           gpu.launch blocks({{.*}}) in ({{.*}} = %c3
 // GPU:             memref.alloc() : memref<1x40xf32, #gpu.address_space<workgroup>>
 // GPU:             scf.for

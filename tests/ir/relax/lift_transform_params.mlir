@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p relax-lift-transform-params{shared-transform=true} | filecheck %s --check-prefix=SHARED
 // RUN: relax-opt %s -p relax-lift-transform-params{shared-transform=main} | filecheck %s --check-prefix=ONE
 
-// What depends on the weight alone moves to a function of its own.
+// Operations that depend on the weight only are lifted to a function of their own.
 // CHECK-LABEL: func.func @main(%arg0: tensor<2xf32> {relax.name = "x"}, %arg1: tensor<2xf32> {relax.name = "w_exp"})
 // CHECK-NEXT:    "relax.add"(%arg0, %arg1)
 // CHECK-LABEL: func.func @other(%arg0: tensor<3xf32> {relax.name = "y"}, %arg1: tensor<2xf32> {relax.name = "v"}, %arg2: tensor<2xf32> {relax.name = "v_exp"})
@@ -13,19 +13,19 @@
 // CHECK-NEXT:    builtin.unrealized_conversion_cast %1
 // CHECK-LABEL: func.func @other_transform_params
 
-// A weight is given up after it has been read.
+// A weight is released after its last use.
 // CONSUME-LABEL: func.func @main_transform_params
 // CONSUME:         "relax.tuple_get_item"(%arg0)
 // CONSUME:         tuple_reset_item
 // CONSUME:         "relax.exp"
 
-// What functions compute alike is computed once, and what one of them reads is given to both.
+// Common work of functions is done once, and the inputs of one are passed to both.
 // SHARED-LABEL: func.func @main(%arg0: tensor<2xf32> {relax.name = "x"}, %arg1: tensor<2xf32> {{.*}}, %arg2: tensor<2xf32>
 // SHARED-LABEL: func.func @other(%arg0: tensor<3xf32> {relax.name = "y"}, %arg1: tensor<2xf32> {{.*}}, %arg2: tensor<2xf32>
 // SHARED-LABEL: func.func @transform_params(
 // SHARED-NOT:   transform_params
 
-// Functions that are not named stay as they are.
+// Functions that are not listed stay as they are.
 // ONE-LABEL:    func.func @other(%arg0: tensor<3xf32> {relax.name = "y"}, %arg1: tensor<2xf32> {relax.name = "v"}) ->
 // ONE-LABEL:    func.func @transform_params(
 func.func @main(%x: tensor<2xf32> {relax.name = "x"}, %w: tensor<2xf32> {relax.name = "w"}) -> tensor<2xf32> attributes {relax.attrs = {num_input = 1 : i64}} {

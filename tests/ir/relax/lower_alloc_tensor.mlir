@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-lower-alloc-tensor | filecheck %s
 
-// A tensor of n times 3 elements of two bytes lies in new memory of 6 * n bytes.
+// A tensor of n times 3 two-byte elements gets an allocation of 6 * n bytes.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[BYTES:.*]] = "relax.shape_expr"() {{.*}}!relax.sizes<["6*n"]>
 // CHECK:         %[[HOW:.*]] = builtin.unrealized_conversion_cast %[[BYTES]],

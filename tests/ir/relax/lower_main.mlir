@@ -47,8 +47,8 @@ func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Names, types, sizes and constants are kept as a signature; sizes that follow from the
-// symbols, the arena's too, are computed into their places behind them.
+// Names, types, sizes and constants become a signature; derived sizes, including the arena's, are
+// computed by the shape function after the symbols.
 // CHECK:       module attributes {relax.signature =
 // CHECK-SAME:    {{.22inputs.22: \[{.22name.22: .22a.22, .22dtype.22: .22float32.22, .22shape.22: \[.22n.22, .222.22\]}, {.22name.22: .22b.22, .22dtype.22: .22bool.22}}
 // CHECK-SAME:    {{.22outputs.22: \[{.22name.22: .22c.22, .*}, {.22name.22: .22d.22, .22dtype.22: .22float32.22, .22shape.22: \[.222\*n.22\]}\]}}
@@ -91,7 +91,7 @@ func.func @main(%x: tensor<?x2xf32, #relax.shape<["n", "2"]>>, %y: tensor<?xi1, 
 
 // -----
 
-// Of several results, those that nobody takes lie in the arena.
+// Unused results of a call are allocated in the arena.
 // CHECK-LABEL: func.func @main(
 // CHECK:         %[[UNUSED:.*]] = memref.view %arg2
 // CHECK-NEXT:    call @max_pool_with_indices(%arg0, %[[UNUSED]], %arg1)
@@ -107,7 +107,7 @@ func.func @max_pool_with_indices(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %
 
 // -----
 
-// What is lowered already stays.
+// A lowered `main` stays.
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME:    %arg0: memref<4xf32>
 // CHECK-NEXT:    return

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p 'relax-fuse-ops-by-pattern{patterns=mine.sqrt:relax.sqrt,mine.relu:relax.nn.relu},relax-merge-composite-functions' | filecheck %s
 
-// What one compiler takes is one public function, and its composite functions stand in it.
+// The operators for one external compiler become one public function with its composite functions.
 // CHECK-LABEL:   func.func @main
 // CHECK:         "relax.call"(%{{.*}}) {callee = @[[F:.*_mine]],
 // CHECK-NOT:     relax.sqrt

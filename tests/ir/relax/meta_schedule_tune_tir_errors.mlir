@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-meta-schedule-tune-tir --expect-error | filecheck %s
 
-// A pipeline's text has no folder to write to.
+// Pipeline text has no directory to write to.
 // CHECK: error: {{.*}}`MetaScheduleTuneTIR`: expected `work_dir` and `max_trials_global`
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   return %x : tensor<3xf32>

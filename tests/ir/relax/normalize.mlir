@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p relax-normalize{keep-script=true} --split-input-file | filecheck %s --check-prefix=SCRIPT
 // RUN: relax-opt %s -p relax-normalize{entry=twice} --split-input-file | filecheck %s --check-prefix=ENTRY
 
-// Names, calls and tuples go away; the inputs keep what they are called.
+// Names, calls and tuples are removed; the inputs keep their names.
 // CHECK-LABEL: func.func @main(%arg0: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>)
 // CHECK-SAME:    relax.input_names = ["x"]
 // CHECK-NEXT:    %0 = "relax.exp"(%arg0) : (
@@ -25,7 +25,7 @@ func.func @twice(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
 
 // -----
 
-// A cast tells what a size is.
+// A cast defines a size.
 // CHECK-LABEL: func.func @main(%arg0: tensor<5xf32>) -> tensor<5xf32>
 // CHECK-NEXT:    return %arg0
 // SCRIPT-LABEL: func.func @main
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<5xf32> {
 
 // -----
 
-// A choice computes both, and selects.
+// If-conversion: both branches are computed, then selected.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    %0 = "relax.exp"(%arg1)
 // CHECK-NEXT:    %1 = "relax.tanh"(%arg1)
@@ -57,7 +57,7 @@ func.func @main(%c: tensor<i1>, %x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// An operator whose types are known is an operation.
+// An operator of known types becomes an operation.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) : (tensor<2xf32>) -> tensor<2xf32>
 // SCRIPT-LABEL: func.func @main
@@ -70,7 +70,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// Dataflow blocks with nothing between them are one; one behind another binding is another.
+// Adjacent dataflow blocks are merged; blocks separated by another binding are not.
 // CHECK-LABEL: func.func @main
 // SCRIPT-LABEL: func.func @main
 // SCRIPT:         relax.dataflow = 3 : i64, relax.name = "a"

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-normalize{check-indices=true} | filecheck %s
 // RUN: relax-opt %s -p relax-normalize | filecheck %s --check-prefix=DROPPED
 
-// Operators read checked indices, if checks are asked for.
+// Operators read checked indices, with `check-indices`.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[C:.*]] = "relax.check_indices"(%arg1)
 // CHECK:         "relax.take"(%arg0, %[[C]])

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-normalize-global-var | filecheck %s
 
-// A function is called what its attribute says, by its callers too.
+// A function is renamed to its `global_symbol`, with its callers.
 // CHECK: func.func @known
 // CHECK: {callee = @known}
 func.func @inner(%x: tensor<2xf32>) -> tensor<2xf32> attributes {relax.attrs = {global_symbol = "known"}} {
@@ -13,7 +13,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 }
 
 // -----
-// A private function gives way, and its callers follow it.
+// A private function is renamed on a clash, with its callers.
 // CHECK: func.func private @same1
 // CHECK: func.func @same(
 // CHECK: {callee = @same1}

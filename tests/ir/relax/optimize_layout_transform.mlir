@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-optimize-layout-transform | filecheck %s
 
-// `b` is `x`; turning axes twice is not turning them back, though the shape is the same.
+// `b` is `x`; rotating axes twice is not the inverse, though the shape is the same.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]*]]: tensor<12xf32> {{.*}}, %[[Y:[a-z0-9]*]]:
 // CHECK:         "relax.exp"(%[[X]])

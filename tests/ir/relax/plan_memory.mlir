@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-plan-memory --split-input-file | filecheck %s
 
-// The third tensor takes the place of the first, which is dead by then.
+// The third tensor reuses the memory of the first, which is dead by then.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128", relax.live_bytes = "128"
 // CHECK-SAME:    relax.unshared_bytes = "192"
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16x
 
 // -----
 
-// A tensor lives as long as the reshape that looks at it.
+// A tensor is live as long as a reshape of it.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128"
 // CHECK:         callee = @tir_exp, relax.offsets = ["[[PLACE:[0-9]+]]"]
@@ -53,7 +53,7 @@ func.func @main(%x: tensor<16xf32>) -> tensor<4x4xf32> {
 
 // -----
 
-// Only the graph that is run has a plan.
+// Only the entry function has a plan.
 // CHECK-LABEL: func.func @other
 // CHECK-NOT:     relax.arena_bytes
 // CHECK:         relax.call_tir
@@ -68,7 +68,7 @@ func.func private @main(tensor<4xf32>) -> tensor<4xf32>
 
 // -----
 
-// A main that is lowered already has nothing to plan.
+// A lowered main has nothing to plan.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    attributes {relax.main}
 func.func @main(%x: memref<4xf32>) attributes {relax.main} {
@@ -77,7 +77,7 @@ func.func @main(%x: memref<4xf32>) attributes {relax.main} {
 
 // -----
 
-// Four tensors that live at once have four places, of symbolic size too.
+// Four tensors that are live at once have four slots, with symbolic sizes, too.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "256*n"
 // CHECK:         callee = @tir_exp, relax.offsets = ["0"]
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16x
 
 // -----
 
-// Bytes are rounded up to whole cache lines; elements of a tuple that nobody takes have a place.
+// Sizes are rounded up to whole cache lines; unused tuple elements have slots.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "64"
 // CHECK:         callee = @pool, relax.offsets = ["0", ""]
@@ -112,7 +112,7 @@ func.func @pool(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %i: memref<1x1x4xi
 
 // -----
 
-// A result takes the place of an argument that nobody reads later.
+// A result overwrites an argument that is dead after the call.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128", relax.live_bytes = "128"
 // CHECK-SAME:    relax.unshared_bytes = "192"
@@ -143,7 +143,7 @@ func.func @sum(%x: memref<16xf32>, %r: memref<16xf32>, %y: memref<16xf32>) attri
 
 // -----
 
-// Not where the same memory is another argument too, or was given by the caller.
+// Not if the same memory is another argument, too, or belongs to the caller.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128"
 // CHECK:         callee = @sum, relax.offsets = ["[[FIRST:[0-9]+]]"]

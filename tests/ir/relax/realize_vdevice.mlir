@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-realize-vdevice | filecheck %s
 
-// `y` and the sum live where `x` is said to; the hint wants the sum elsewhere, so it moves.
+// `y` and the sum are on the device of `x`; the hint wants the sum elsewhere, so it is copied.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    "llvm:0:global"]>> {relax.name = "x"}, %{{.*}}"llvm:0:global"]>> {relax.name = "y"}) -> {{.*}}"cuda:0:global"
 // CHECK:         "relax.add"{{.*}} -> {{.*}}"llvm:0:global"

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-remove-purity-checking | filecheck %s
 
-// A pure function says that it is believed to be; calls promise no purity any more.
+// A pure function is marked as forced pure; calls are no longer declared pure.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.attrs = {relax.force_pure = true}
 // CHECK:         "relax.call_extern"(%{{.*}}) {attrs = {}, callee = "f"
@@ -16,7 +16,7 @@ func.func @impure(%x: tensor<2xf32>) -> tensor<2xf32> attributes {relax.impure} 
   return %x : tensor<2xf32>
 }
 
-// So does a function inside a function.
+// So is a nested function.
 // CHECK-LABEL: func.func @outer
 // CHECK:         "relax.function"
 // CHECK:         relax.force_pure = true

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-remove-redundant-reshape | filecheck %s
 
-// Two reshapes are one.
+// Two reshapes are folded.
 // CHECK-LABEL: func.func @twice
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x6xf32>
 // CHECK-NEXT:    %[[Y:.*]] = "relax.reshape"(%[[X]]) {{.*}} -> tensor<3x8xf32>
@@ -11,7 +11,7 @@ func.func @twice(%x: tensor<4x6xf32> {relax.name = "x"}) -> tensor<3x8xf32> {
   return %1 : tensor<3x8xf32>
 }
 
-// What keeps the shape is dropped.
+// An identity reshape is removed.
 // CHECK-LABEL: func.func @kept
 // CHECK-SAME:    (%[[X:.*]]: tensor<4x6xf32>
 // CHECK-NEXT:    "relax.nn_relu"(%[[X]])
@@ -21,7 +21,7 @@ func.func @kept(%x: tensor<4x6xf32> {relax.name = "x"}) -> tensor<4x6xf32> {
   return %1 : tensor<4x6xf32>
 }
 
-// A size of 0 is the reshaped tensor's size there: of another tensor it is another one.
+// A size of 0 copies the dimension of the operand, so it depends on the operand.
 // CHECK-LABEL: func.func @empty
 // CHECK:         "relax.reshape"(%{{.*}}) {{.*}} -> tensor<0x2x5xf32>
 // CHECK:         "relax.reshape"(%{{.*}}) {{.*}} -> tensor<0x0x7xf32>

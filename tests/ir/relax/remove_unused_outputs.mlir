@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-remove-unused-outputs | filecheck %s
 
-// Of three results one is never read: it goes away, with what only it needed.
+// One of three results is unused: it is removed, with the operations that only it needed.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[T:.*]] = "relax.call"(%{{.*}}) {callee = @three} : (tuple<tensor<2xf32>>) -> tuple<tensor<2xf32>, tensor<2xf32>>
 // CHECK-NEXT:    "relax.tuple_get_item"(%[[T]]) {index = 0 : i64}

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-remove-unused-parameters | filecheck %s
 
-// A parameter that is not read goes away; a size that it alone tells is passed by itself.
+// An unused parameter is removed; a size that only it determines is passed explicitly.
 // CHECK-LABEL: func.func @main
 // CHECK:         builtin.unrealized_conversion_cast %arg1 : tensor<3xf32> to tuple<tensor<3xf32>>
 // CHECK-NEXT:    "relax.call"(%0) {callee = @second}
@@ -25,7 +25,7 @@ func.func private @told(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32,
 }
 
 // -----
-// One that a call does not tell the size of stays.
+// One whose size the call does not determine stays.
 // CHECK-LABEL: func.func private @untold(%arg0: tensor<?xf32, #relax.shape<["n"]>>)
 func.func @blind(%x: tensor<?xf32>) -> tensor<?xf32> {
   %0 = builtin.unrealized_conversion_cast %x : tensor<?xf32> to tuple<tensor<?xf32>>

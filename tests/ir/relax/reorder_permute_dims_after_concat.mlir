@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-reorder-permute-dims-after-concat | filecheck %s
 
-// What is transposed alike and joined is joined and transposed; `[1, 0]` of a matrix says
-// the same as no axes.
+// A concatenation of equal transposes becomes a transpose of the concatenation; `[1, 0]` of a
+// matrix equals omitted axes.
 // CHECK-LABEL: func.func @alike
 // CHECK-SAME:    (%[[A:.*]]: {{.*}}, %[[B:.*]]: {{.*}})
 // CHECK:         %[[P:.*]] = builtin.unrealized_conversion_cast %[[A]], %[[B]]
@@ -15,7 +15,7 @@ func.func @alike(%a: tensor<3x7xf32> {relax.name = "a"}, %b: tensor<5x7xf32> {re
   return %3 : tensor<7x8xf32>
 }
 
-// What is transposed in different ways stays.
+// Different transposes stay.
 // CHECK-LABEL: func.func @unlike
 // CHECK:         "relax.permute_dims"
 // CHECK:         "relax.permute_dims"

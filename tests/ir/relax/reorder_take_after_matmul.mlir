@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-reorder-take-after-matmul | filecheck %s
 
-// Columns of the product with the whole matrix, not a product with columns.
+// Columns of the matmul with the whole matrix, instead of a matmul with columns.
 // CHECK-LABEL: func.func @columns
 // CHECK-SAME:    (%[[X:.*]]: {{.*}}, %[[T:.*]]: {{.*}}, %[[I:.*]]: {{.*}})
 // CHECK:         %[[ALL:.*]] = "relax.matmul"(%[[X]], %[[T]])
@@ -11,7 +11,7 @@ func.func @columns(%x: tensor<3x7xf32> {relax.name = "x"}, %t: tensor<7x11xf32> 
   return %1 : tensor<3x5xf32>
 }
 
-// One matrix for each element of a batch: of the product with all of them, side by side.
+// One matrix per element of a batch: taken from the matmul with all of them side by side.
 // CHECK-LABEL: func.func @matrices
 // CHECK:         "relax.permute_dims"({{.*}}) {{.*}} -> tensor<7x4x5xf32>
 // CHECK:         "relax.reshape"({{.*}}) {{.*}} -> tensor<7x20xf32>
@@ -25,7 +25,7 @@ func.func @matrices(%x: tensor<2x3x7xf32> {relax.name = "x"}, %t: tensor<4x7x5xf
   return %1 : tensor<2x3x5xf32>
 }
 
-// Rows of the matrix are summed over: what is taken of them has to be taken first.
+// Rows of the matrix are the reduction dimension: they must be taken first.
 // CHECK-LABEL: func.func @rows
 // CHECK:         %[[W:.*]] = "relax.take"
 // CHECK-NEXT:    "relax.matmul"(%{{.*}}, %[[W]])

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-rewrite-cuda-graph | filecheck %s --check-prefix=OFF
 // RUN: relax-opt %s -p relax-rewrite-cuda-graph{is-enabled=true} | filecheck %s
 
-// The second kernel reads and writes memory that is there from one call to the next.
+// The second kernel accesses memory that persists between calls.
 // OFF-NOT:     cuda_graph
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = "vm.builtin.cuda_graph.get_cached_alloc"

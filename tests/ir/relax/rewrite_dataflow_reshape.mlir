@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize{keep-views=false},relax-rewrite-dataflow-reshape | filecheck %s
 
-// A program that only reshapes is a reshape; one that the block gives is called.
+// A program that only reshapes becomes a reshape; one that the block outputs stays a call.
 // CHECK-LABEL:   func.func @main
 // CHECK:         %[[A:.*]] = "relax.reshape"(%arg0
 // CHECK:         "relax.call_tir"

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-run-codegen | filecheck %s
 // RUN: relax-opt %s -p relax-run-codegen{entry-functions=aside} | filecheck %s --check-prefix=ENTRY
 
-// Functions that nothing needs go away, unless they are called from outside.
+// Unreachable functions are removed, except for entry functions.
 // CHECK-NOT:     @aside
 // ENTRY:         func.func private @aside
 func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {

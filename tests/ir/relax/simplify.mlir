@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-simplify --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-simplify{max-rounds=1} --split-input-file | filecheck %s --check-prefix=ONCE
 
-// Equal operations become one, and what nobody reads goes.
+// Equal operations are merged, and dead ones removed.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0)
 // CHECK-NEXT:    "relax.add"(%0, %0)
@@ -16,7 +16,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Reshapes join; one that changes nothing goes.
+// Reshapes are folded; an identity reshape is removed.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    return %arg0
 func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -27,7 +27,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Transposes join.
+// Transposes are folded.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.permute_dims"(%arg0) {axes = array<i64: 1, 2, 0>}
 // CHECK-NEXT:    return
@@ -39,7 +39,7 @@ func.func @main(%x: tensor<2x3x5xf32>) -> tensor<3x5x2xf32> {
 
 // -----
 
-// Transposes that undo each other are one that does nothing, and that goes a round later.
+// Inverse transposes fold to an identity, which the next round removes.
 // CHECK-LABEL: func.func @undone
 // CHECK-NEXT:    return %arg0
 // ONCE-LABEL:  func.func @undone
@@ -53,7 +53,7 @@ func.func @undone(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Axes may be left out, for the opposite order, or count from the end.
+// Axes may be omitted, for the reverse order, or negative.
 // CHECK-LABEL: func.func @orders
 // CHECK-NEXT:    return %arg0
 func.func @orders(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -64,7 +64,7 @@ func.func @orders(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Operations with other operands, attributes or result types are not equal.
+// Operations with different operands, attributes or result types are not merged.
 // CHECK-LABEL: func.func @different
 // CHECK-COUNT-2: relax.sum
 // CHECK:         relax.astype
@@ -80,7 +80,7 @@ func.func @different(%x: tensor<3x3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tens
 
 // -----
 
-// Packed tuples are merged, and dropped with what reads them.
+// Tuple packs are merged, and removed with their users.
 // CHECK-LABEL: func.func @packs
 // CHECK-NEXT:    %[[PACK:.*]] = builtin.unrealized_conversion_cast %arg0, %arg0
 // CHECK-NEXT:    %[[R:.*]] = "relax.concat"(%[[PACK]])
@@ -99,7 +99,7 @@ func.func @packs(%x: tensor<2xf32>) -> tensor<4xf32> {
 
 // -----
 
-// What is not ours may do more than compute: calls stay, and so do tensor programs.
+// Foreign operations may have side effects: calls and tensor programs stay.
 // CHECK-LABEL: func.func @calls
 // CHECK-NEXT:    call @elsewhere
 // CHECK-NEXT:    call @elsewhere
@@ -120,7 +120,7 @@ func.func private @elsewhere(tensor<2xf32>) -> tensor<2xf32>
 
 // -----
 
-// A registered function may do more than compute: each call stays, read or not.
+// A registered function may have side effects: each call stays, used or not.
 // CHECK-LABEL: func.func @packed
 // CHECK:         callee = "env.random"
 // CHECK:         callee = "env.random"
@@ -136,8 +136,8 @@ func.func @packed(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 // -----
 
-// What is cut into parts is reshaped once, where parts are whole in the new shape: the last
-// one is not, and of one part alone the other way is as good.
+// Slices of one value are reshaped together, if they are slices in the new shape: the last one is
+// not, and for a single slice nothing is gained.
 // CHECK-LABEL: func.func @cut
 // CHECK-DAG:     %[[X:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["n", "9", "4"]>}
 // CHECK-DAG:     "relax.strided_slice"(%[[X]]) {{.*}}axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["3"]>
@@ -160,7 +160,7 @@ func.func @cut(%x: tensor<?x36xf32, #relax.shape<["n", "36"]>>, %z: tensor<36xf3
 
 // -----
 
-// Parts of nothing, steps over elements, and rests of another size stay behind the slice.
+// Empty slices, strided ones, and remainders of another size stay below the slice.
 // CHECK-LABEL: func.func @not_whole
 // CHECK:         %[[A:.+]] = "relax.strided_slice"(%arg0) {{.*}}end = #relax.shape<["0"]>
 // CHECK:         "relax.reshape"(%[[A]]) {shape = #relax.shape<["2", "4", "0"]>}
@@ -180,8 +180,8 @@ func.func @not_whole(%x: tensor<2x36xf32>) -> (tensor<2x4x0xf32>, tensor<2x3x6xf
 
 // -----
 
-// Axes that are split behind a permutation are split in front of it, with what was split there
-// before; axes that are joined in front of one are joined behind it.
+// Axes split after a permutation are split before it, with those already split there; axes
+// collapsed before one are collapsed after it.
 // CHECK-LABEL: func.func @heads
 // CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["2", "n", "3", "4", "5"]>}
 // CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]]) {axes = array<i64: 0, 2, 3, 1, 4>}
@@ -201,7 +201,7 @@ func.func @heads(%x: tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>>) -> tens
 
 // -----
 
-// Axes of one element go with their neighbours.
+// Unit axes go with their neighbours.
 // CHECK-LABEL: func.func @ones
 // CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["1", "2", "1", "3", "1", "5"]>}
 // CHECK:         "relax.permute_dims"(%[[A]]) {axes = array<i64: 5, 0, 1, 2, 3, 4>}
@@ -214,8 +214,8 @@ func.func @ones(%x: tensor<30xf32>) -> tensor<5x1x2x1x3x1xf32> {
 
 // -----
 
-// What joins behind a permutation, or splits in front of one, stays; so does what others read,
-// and a permutation of what is no reshape.
+// Collapses after a permutation and splits before one stay; so do values with other users, and
+// permutations of values that are no reshape.
 // CHECK-LABEL: func.func @stays
 // CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["2", "3", "5"]>}
 // CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]])
@@ -240,7 +240,7 @@ func.func @stays(%x: tensor<30xf32>, %z: tensor<6x5xf32>) -> (tensor<5x6xf32>, t
 
 // -----
 
-// Sizes of nothing are as they are.
+// Shapes with a zero dimension stay.
 // CHECK-LABEL: func.func @nothing
 // CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["0", "0", "1"]>}
 // CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]])

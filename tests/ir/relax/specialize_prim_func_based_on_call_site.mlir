@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-specialize-prim-func-based-on-call-site | filecheck %s
 
-// The two calls know the sizes, and name other memory, so there are two programs.
+// The two calls have static sizes and different memory scopes, so there are two programs.
 // CHECK:       vdevice = {{\[\[}}"opencl", 0, "global.texture"
 // CHECK:       func.func private @twice(%{{.*}}: memref<5x3xf32> {{.*}}, %{{.*}}: memref<5x3xf32, "global.texture">
 // CHECK-SAME:  scoped = 1

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-split-call-tir-by-pattern | filecheck %s
 
-// Pipeline text names no patterns, so programs stay what they are.
+// Pipeline text has no patterns, so programs stay as they are.
 // CHECK:       func.func private @add
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @add,

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-split-layout-rewrite-preproc | filecheck %s
 
-// `pack` alone lays out the weight; the sum then takes what it makes.
+// `pack` alone rewrites the weight's layout; the reduction then takes its result.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:[a-z0-9]*]]: {{.*}}, %[[W:[a-z0-9]*]]:
 // CHECK:         %[[ONE:.*]] = builtin.unrealized_conversion_cast %[[W]] :

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-split-pads --split-input-file | filecheck %s
 
-// Zeros are added in front of the convolution.
+// Padding is computed before the convolution.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.nn_pad"(%arg0)
 // CHECK-SAME:    pad_width = #relax.shape<["0", "0", "0", "0", "1", "1", "2", "2"]>
@@ -14,7 +14,7 @@ func.func @main(%x: tensor<1x3x5x5xf32>, %w: tensor<2x3x3x3xf32>) -> tensor<1x2x
 
 // -----
 
-// Nothing to add, nothing to do.
+// No padding, no change.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.nn_conv2d"(%arg0, %arg1)
 func.func @main(%x: tensor<1x3x5x5xf32>, %w: tensor<2x3x3x3xf32>) -> tensor<1x2x3x3xf32> {
@@ -24,7 +24,7 @@ func.func @main(%x: tensor<1x3x5x5xf32>, %w: tensor<2x3x3x3xf32>) -> tensor<1x2x
 
 // -----
 
-// The zeros go around the axes that the layout calls height and width.
+// Padding applies to the height and width axes of the layout.
 // CHECK-LABEL: func.func @last_channels
 // CHECK-NEXT:    "relax.nn_pad"(%arg0)
 // CHECK-SAME:    pad_width = #relax.shape<["0", "0", "1", "1", "2", "2", "0", "0"]>

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-to-non-dataflow,relax-call-tir-rewrite,relax-static-plan-block-memory | filecheck %s
 
-// A tensor takes the memory of one that is no longer read; what is returned has its own.
+// A tensor reuses the memory of a dead one; returned tensors have their own.
 // CHECK-LABEL:   func.func @main
 // CHECK:         %[[A:.*]] = "relax.call_operator"({{.*}}operator = "relax.memory.alloc_storage"
 // CHECK:         "relax.call_operator"({{.*}}operator = "relax.memory.alloc_tensor"

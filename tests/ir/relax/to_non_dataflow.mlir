@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-to-non-dataflow | filecheck %s
 
-// No binding stands in a dataflow block; what has no name stays without a block.
+// No binding stays in a dataflow block; unnamed operations have no block.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = -1 : i64, relax.name = "lv"}
 // CHECK-NEXT:    "relax.exp"(%0) {relax.dataflow = -1 : i64, relax.name = "gv"}

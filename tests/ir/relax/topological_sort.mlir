@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p relax-topological-sort{order=breadth-first} | filecheck %s --check-prefix=WIDE
 // RUN: relax-opt %s -p relax-topological-sort{direction=from-outputs} | filecheck %s --check-prefix=BACK
 
-// Readers follow what they read at once, or all beside each other come first.
+// Depth first, or breadth first.
 // CHECK:      relax.name = "a1"
 // CHECK-NEXT: relax.name = "a2"
 // CHECK-NEXT: relax.name = "b1"
@@ -25,7 +25,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %d : tensor<2xf32>
 }
 
-// What an operation takes as one tuple moves with it. What nobody reads follows what it reads.
+// A tuple pack moves with its user. An unused operation follows its operands.
 // CHECK-LABEL: func.func @packed
 // CHECK-SAME:    (%[[X:.*]]: tensor<*x!relax.unknown>
 // CHECK:         relax.name = "a"

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p 'relax-update-vdevice{index=2}' --expect-error | filecheck %s
 // RUN: relax-opt %s -p 'relax-update-vdevice{index=1}' --expect-error | filecheck %s --check-prefix=NEW
 
-// CHECK: the module lists 2 virtual devices: expected the number of one, got 2
+// CHECK: the module lists 2 virtual devices: expected an index into them, got 2
 // NEW: expected a new virtual device, got None
 module attributes {relax.global_infos = {vdevice = [["llvm", 0, "global"], ["cuda", 0, "global"]]}} {
   func.func @main(%x: tensor<3x7xf32, #relax.shape<[["3", "7"], "llvm:0:global"]>> {relax.name = "x"}, %y: tensor<3x7xf32> {relax.name = "y"}) -> tensor<3x7xf32> {

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-verify --no-verify --split-input-file | filecheck %s
 
-// What is right goes through unchanged, whether its arrays are there or not.
+// A valid module passes unchanged, with or without its arrays.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.constant"() {value = #relax.const<"w">} : () -> tensor<4xf32>
 // CHECK-NEXT:    "relax.add"(%arg0, %0)
@@ -14,7 +14,7 @@ func.func @main(%x: tensor<?x4xf32, #relax.shape<["n", "4"]>>) -> tensor<?x4xf32
 
 // -----
 
-// A read outside of the buffer that a branch guards is no error; neither is an empty grid.
+// An out-of-bounds read under a branch is no error; neither is an empty domain.
 // CHECK-LABEL: func.func @guarded
 func.func @guarded(%x: memref<4xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {

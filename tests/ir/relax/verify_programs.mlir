@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-verify --no-verify --split-input-file --expect-error | filecheck %s
 
-// The last point of the grid reads behind the buffer.
+// The last point of the domain reads past the end of the buffer.
 // CHECK: error: invalid module: {{.*}}`memref.load`: index 0: expected 0 to 7, got 1 to 8
 func.func @neighbours(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -16,7 +16,7 @@ func.func @neighbours(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim
 
 // -----
 
-// The first point of the grid writes in front of it.
+// The first point of the domain writes before its start.
 // CHECK: error: invalid module: {{.*}}`memref.store`: index 1: expected 0 to 4, got -2 to 2
 func.func @before(%o: memref<3x5xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -47,8 +47,8 @@ func.func @behind(%o: memref<3xf32>) attributes {tir.prim_func, tir.num_outputs 
 
 // -----
 
-// An input is only read, in a branch too.
-// CHECK: error: invalid module: {{.*}}`memref.store`: a tensor program only reads its inputs
+// An input is read-only, in a branch, too.
+// CHECK: error: invalid module: {{.*}}`memref.store`: store to an input: inputs are read-only
 func.func @branch(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
@@ -65,8 +65,8 @@ func.func @branch(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim_fun
 
 // -----
 
-// An input is only read.
-// CHECK: error: invalid module: {{.*}}`memref.store`: a tensor program only reads its inputs
+// An input is read-only.
+// CHECK: error: invalid module: {{.*}}`memref.store`: store to an input: inputs are read-only
 func.func @overwrite(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
@@ -79,8 +79,8 @@ func.func @overwrite(%x: memref<8xf32>, %o: memref<8xf32>) attributes {tir.prim_
 
 // -----
 
-// The start value is one for all points of a sum.
-// CHECK: error: invalid module: {{.*}}`tir.block`: the start value must not depend on a reduce axis
+// The initialization is the same for all points of a reduction.
+// CHECK: error: invalid module: {{.*}}`tir.block`: init must not depend on a reduction axis
 func.func @start(%o: memref<8xi64>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %k: index):
@@ -96,7 +96,7 @@ func.func @start(%o: memref<8xi64>) attributes {tir.prim_func, tir.num_outputs =
 
 // -----
 
-// Kinds, extents and axes belong together.
+// Kinds, extents and axes must match.
 // CHECK: error: invalid module: {{.*}}`tir.block`: `static_extents`: expected 2, each a size or -1, got [8]
 func.func @rank(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -108,7 +108,7 @@ func.func @rank(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 
 
 // -----
 
-// An axis is spatial or a reduce axis.
+// An axis is spatial or a reduction axis.
 // CHECK: error: invalid module: {{.*}}`tir.block`: `kinds`: expected letters S, R, O and C, got `SX`
 func.func @letters(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -120,7 +120,7 @@ func.func @letters(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs
 
 // -----
 
-// An extent that is not static is an operand.
+// A dynamic extent is an operand.
 // CHECK: error: invalid module: {{.*}}`tir.block`: expected 1 extents, one for each -1, got 0
 func.func @extents(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -132,7 +132,7 @@ func.func @extents(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs
 
 // -----
 
-// The body has an argument for every axis.
+// The body has an argument per axis.
 // CHECK: error: invalid module: {{.*}}`tir.block`: expected 2 axes of type index, got (index)
 func.func @axes(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
@@ -144,7 +144,7 @@ func.func @axes(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 
 
 // -----
 
-// A point of the grid has a value for every axis.
+// A bound block has a value per axis.
 // CHECK: error: invalid module: {{.*}}`tir.block`: expected no bindings or 2, got 1
 func.func @bindings(%o: memref<8xf32>, %s: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"(%s) ({}, {
@@ -156,8 +156,8 @@ func.func @bindings(%o: memref<8xf32>, %s: index {tir.symbol = "s0"}) attributes
 
 // -----
 
-// There is a body.
-// CHECK: error: invalid module: {{.*}}`tir.block`: expected one body, and one start value at most
+// A block needs a body.
+// CHECK: error: invalid module: {{.*}}`tir.block`: expected one body block, and at most one init block
 func.func @empty(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {}) {name = "empty", kinds = "", static_extents = array<i64>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
   return
@@ -165,7 +165,7 @@ func.func @empty(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs =
 
 // -----
 
-// A buffer says what its sizes are.
+// A buffer has a shape attribute.
 // CHECK: error: invalid module: {{.*}}`tir.alloc_buffer`: `shape`: expected the shape of `memref<8xf32>`, got [9]
 func.func @shape(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %t = "tir.alloc_buffer"() {shape = #relax.shape<["9"]>} : () -> memref<8xf32>
@@ -174,7 +174,7 @@ func.func @shape(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs =
 
 // -----
 
-// A buffer of dynamic size is told how large it is.
+// A buffer of dynamic shape has size operands.
 // CHECK: error: invalid module: {{.*}}`tir.alloc_buffer`: expected 1 sizes, got 0
 func.func @sizes(%o: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %s: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %t = "tir.alloc_buffer"() {shape = #relax.shape<["s0"]>} : () -> memref<?xf32>

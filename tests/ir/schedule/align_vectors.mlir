@@ -16,7 +16,7 @@ func.func @k(%x: memref<4x6xf32>, %y: memref<8x8xf16>, %n: index) {
   %c = vector.load %x[%n, %c0] : memref<4x6xf32>, vector<2xf32>
   // CHECK: vector.load %arg0[%c0, %arg2] {alignment = 4 : i64}
   %d = vector.load %x[%c0, %n] : memref<4x6xf32>, vector<2xf32>
-  // What is computed of multiples, and the steps of loops.
+  // Values computed from multiples, and loop steps.
   %r = arith.remui %n, %c8 : index
   %m = arith.muli %r, %c8 : index
   %v = vector.load %y[%c0, %c0] : memref<8x8xf16>, vector<8xf16>

@@ -1,19 +1,19 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=128} --split-input-file | filecheck %s --check-prefix=NARROW
-// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s --check-prefix=DOTS
+// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 int8-dot=true}" --split-input-file | filecheck %s --check-prefix=DOTS
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Fallback} --split-input-file | filecheck %s --check-prefix=ONLY
 
-// A map over whole buffers: vectors, then the rest under a mask.
+// An elementwise kernel on whole buffers: vectors, then a masked remainder.
 // CHECK-LABEL: func.func @relu
-// CHECK-SAME:    tir.rule = "Rows"
+// CHECK-SAME:    tir.rule = "RowWise"
 // CHECK-NOT:     linalg.generic
 // CHECK:         vector.load %arg0{{.*}} vector<16xf32>
 // CHECK:         vector.create_mask
 // CHECK:         vector.maskedload %arg0
 // ONLY-LABEL:   func.func @relu
 // ONLY-SAME:      tir.rule = "Fallback"
-// ONLY-NOT:     tir.rule = "Rows"
-// ONLY-NOT:     tir.rule = "Contraction"
+// ONLY-NOT:     tir.rule = "RowWise"
+// ONLY-NOT:     tir.rule = "Gemm"
 // NARROW-LABEL: func.func @relu
 // NARROW:         vector.load %arg0{{.*}} vector<4xf32>
 func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -30,17 +30,17 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// A product of bytes stays one of integers, which are widened where they are read.
+// An integer matmul of bytes, which are extended as they are loaded.
 // CHECK-LABEL: func.func @bytes
-// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK-SAME:    tir.rule = "Gemm"
 // CHECK:         scf.for {{.*}} iter_args
 // CHECK:           memref.load {{.*}} : memref<128xi8>
 // CHECK-NEXT:      arith.extui {{.*}} : i8 to i32
 // CHECK:           arith.muli {{.*}} vector<16xi32>
 // CHECK-NEXT:      arith.addi {{.*}} vector<16xi32>
 // CHECK:           scf.yield
-// Where the machine can, four products are summed at once: four bytes of a row in every
-// lane, times four rows of columns side by side.
+// With `vpdpbusd`, four products are summed per instruction: four bytes of a row, broadcast to
+// every lane, times four interleaved rows of columns.
 // DOTS-LABEL:  func.func @bytes
 // DOTS:            vector.shuffle {{.*}} vector<16xi8>
 // DOTS:            %[[COLUMNS:.+]] = vector.shuffle {{.*}} vector<32xi8>
@@ -70,9 +70,9 @@ func.func @bytes(%x: memref<16x8xi8>, %w: memref<8x32xi8>, %o: memref<16x32xi32>
 
 // -----
 
-// A matrix product and the map after it: accumulators over the sum, the map on them, one store.
+// A matmul and its epilogue: accumulators over K, elementwise on them, one store.
 // CHECK-LABEL: func.func @dense
-// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK-SAME:    tir.rule = "Gemm"
 // CHECK-NOT:     linalg.generic
 // CHECK-NOT:     memref.alloc() : memref<16x32xf32>
 // CHECK:         scf.for {{.*}} iter_args
@@ -112,10 +112,10 @@ func.func @dense(%x: memref<16x8xf32>, %w: memref<8x32xf32>, %o: memref<16x32xf3
 
 // -----
 
-// Columns that are stored in blocks as wide as a tile are read where they are, whole vectors of them:
-// what fills up the last block is there, too. Nothing is copied; only the result has a mask.
+// Prepacked columns in panels as wide as a tile are loaded in place, in whole vectors, including
+// the padding of the last panel. Nothing is copied; only the store is masked.
 // CHECK-LABEL: func.func @blocks
-// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK-SAME:    tir.rule = "Gemm"
 // CHECK-NOT:     memref.alloc
 // CHECK-COUNT-3: vector.load {{.*}} : memref<480xf32>, vector<16xf32>
 // CHECK:         vector.fma
@@ -149,7 +149,7 @@ func.func @blocks(%x: memref<64x5xf32>, %w: memref<2x5x48xf32>, %o: memref<64x70
 
 // -----
 
-// Loops that are there already are one tile of whatever the fallback finds; sizes stay out.
+// Existing loops are one tile of the fallback; size arithmetic stays outside.
 // CHECK-LABEL: func.func @scatter
 // CHECK-SAME:    tir.rule = "Fallback"
 // CHECK:         scf.for %{{.*}} = %c0{{.*}} to %c1{{.*}} step
@@ -171,7 +171,8 @@ func.func @scatter(%x: memref<4xf32>, %at: memref<4xi64>, %o: memref<9xf32>) att
 
 // -----
 
-// What has its loops keeps them; what is elsewhere, or no tensor program, has none to get.
+// A kernel with loops keeps them; external functions, and those that are no tensor programs, get
+// none.
 // CHECK-LABEL: func.func @scheduled
 // CHECK-SAME:    tir.rule = "Mine"
 // CHECK-NEXT:    return
@@ -189,10 +190,10 @@ func.func @plain(%o: memref<4xf32>) {
 
 // -----
 
-// The largest of neighbouring integers, signed and not, in lanes that combine at the end;
-// lanes that saw nothing hold what changes nothing.
+// Maximum of contiguous integers, signed and unsigned, in lanes that are combined at the end;
+// unused lanes hold the identity.
 // CHECK-LABEL: func.func @largest
-// CHECK-SAME:    tir.rule = "Rows"
+// CHECK-SAME:    tir.rule = "RowWise"
 // CHECK:         %[[LOWEST:.*]] = vector.broadcast %c-128{{.*}} to vector<16xi8>
 // CHECK:         iter_args(%{{.*}} = %[[LOWEST]])
 // CHECK:         arith.maxsi {{.*}} : vector<16xi8>
@@ -233,7 +234,7 @@ func.func @largest(%x: memref<3x71xi8>, %o: memref<3xi8>, %p: memref<3xi8>) attr
 
 // -----
 
-// Truths, bytes that a body reads and writes as one bit, combine in lanes as well: the
+// Booleans, stored as bytes and computed on as one bit, are combined in lanes, too: with the
 // identity of the bit, not of the byte.
 // CHECK-LABEL: func.func @all_true
 // CHECK:         %[[TRUE:.*]] = vector.broadcast %c1_i8{{.*}} to vector<16xi8>
@@ -263,7 +264,7 @@ func.func @all_true(%x: memref<3x71xi8>, %o: memref<3xi8>) attributes {tir.prim_
 
 // -----
 
-// What reads the value so far in another way than one bit of it combines one by one.
+// A combiner that reads the accumulator other than as one bit is applied element by element.
 // CHECK-LABEL: func.func @equal_so_far
 // CHECK-NOT:     vector.reduction
 // CHECK:         arith.andi {{.*}} : i1

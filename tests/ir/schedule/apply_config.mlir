@@ -1,15 +1,15 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
 
-// A kernel says which rule writes it, and how: two vectors at once, of 32 numbers.
+// A kernel has its rule and configuration: two vectors at once, of 32 elements.
 // CHECK-LABEL: func.func @wide
-// CHECK-SAME:    tir.rule = "Rows"
+// CHECK-SAME:    tir.rule = "RowWise"
 // CHECK:         vector.load {{.*}} vector<32xf32>
 // CHECK-NOT:     vector<16xf32>
-// What a pass is told to use comes first.
+// The pass option takes precedence.
 // ONLY-LABEL:  func.func @wide
 // ONLY-SAME:     tir.rule = "Fallback"
-func.func @wide(%x: memref<7x96xf32>, %o: memref<7x96xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Rows{vectors=2}"} {
+func.func @wide(%x: memref<7x96xf32>, %o: memref<7x96xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "RowWise{vectors=2}"} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):
     %z = arith.constant 0.0 : f32
@@ -23,12 +23,12 @@ func.func @wide(%x: memref<7x96xf32>, %o: memref<7x96xf32>) attributes {tir.prim
 
 // -----
 
-// A tile of two rows and one vector, whatever the model of registers says.
+// A tile of two rows and one vector, against the register model.
 // CHECK-LABEL: func.func @product
-// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK-SAME:    tir.rule = "Gemm"
 // CHECK:         iter_args(%{{[a-z0-9]+}} = %{{[a-z0-9_]+}}, %{{[a-z0-9]+}} = %{{[a-z0-9_]+}}) -> (vector<16xf32>, vector<16xf32>)
 // CHECK-COUNT-2: vector.fma
-func.func @product(%a: memref<6x40xf32>, %b: memref<40x32xf32>, %o: memref<6x32xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Contraction{rows=2, vectors=1}"} {
+func.func @product(%a: memref<6x40xf32>, %b: memref<40x32xf32>, %o: memref<6x32xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Gemm{rows=2, vectors=1}"} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
     %z = arith.constant 0.0 : f32
@@ -49,7 +49,7 @@ func.func @product(%a: memref<6x40xf32>, %b: memref<40x32xf32>, %o: memref<6x32x
 
 // -----
 
-// The name of a rule alone makes no choice; one that is less specific may be named.
+// The name of a rule alone leaves all parameters open; a less specific rule may be named.
 // CHECK-LABEL: func.func @named
 // CHECK-SAME:    tir.rule = "Fallback"
 func.func @named(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Fallback"} {

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file --expect-error | filecheck %s
 
-// There is no such rule.
-// CHECK: error: kernel `copy`: attribute `tir.config`: unknown rule `Row`: expected one of {{.*}}Did you mean `Rows`?
+// An unknown rule.
+// CHECK: error: kernel `copy`: attribute `tir.config`: unknown rule `Row`: expected one of {{.*}}Did you mean `RowWise`?
 func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Row"} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
@@ -14,9 +14,9 @@ func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func,
 
 // -----
 
-// The rule does not take the kernel.
-// CHECK: error: kernel `copy`: attribute `tir.config`: `Contraction` does not take it: its first statement is no sum
-func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Contraction{rows=2}"} {
+// The rule does not apply to the kernel.
+// CHECK: error: kernel `copy`: attribute `tir.config`: `Gemm` does not take it: its first statement is not a sum reduction
+func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Gemm{rows=2}"} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
     %v = memref.load %x[%i] : memref<4xf32>
@@ -28,9 +28,9 @@ func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func,
 
 // -----
 
-// The rule has no such choice.
+// An unknown parameter.
 // CHECK: error: kernel `copy`: attribute `tir.config`: unknown choice `vector`: expected `vectors`, `chunk`. Did you mean `vectors`?
-func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Rows{vector=2}"} {
+func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "RowWise{vector=2}"} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
     %v = memref.load %x[%i] : memref<4xf32>
@@ -42,9 +42,9 @@ func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func,
 
 // -----
 
-// The choice has no such value.
+// An invalid value.
 // CHECK: error: kernel `copy`: attribute `tir.config`: `vectors`: expected one of 1, 2, 4, got 3
-func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Rows{vectors=3}"} {
+func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "RowWise{vectors=3}"} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
     %v = memref.load %x[%i] : memref<4xf32>
@@ -56,7 +56,7 @@ func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func,
 
 // -----
 
-// The rule has no choices.
+// A rule without parameters.
 // CHECK: error: kernel `copy`: attribute `tir.config`: `Fallback` has no choices, got `Fallback{rows=1}`
 func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Fallback{rows=1}"} {
   "tir.block"() ({}, {
@@ -70,9 +70,9 @@ func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func,
 
 // -----
 
-// The text is no configuration.
-// CHECK: error: kernel `copy`: attribute `tir.config`: expected a configuration such as `Windows{width=7}`, got `Rows(vectors=2)`
-func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "Rows(vectors=2)"} {
+// Invalid syntax.
+// CHECK: error: kernel `copy`: attribute `tir.config`: expected a configuration such as `Pooling{width=7}`, got `RowWise(vectors=2)`
+func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.config = "RowWise(vectors=2)"} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
     %v = memref.load %x[%i] : memref<4xf32>

@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80},schedule-align-vectors" --split-input-file | filecheck %s --check-prefix=ALIGNED
 
-// Four neighbours a thread; the last block has threads without work.
+// Four contiguous elements per thread; the last block has idle threads.
 // CHECK-LABEL: func.func @{{.*}}exp
 // CHECK-SAME:    tir.rule = "Elementwise"
 // CHECK:         gpu.launch blocks(%[[B:[a-z0-9]+]],{{.*}}) threads(%[[T:[a-z0-9]*]],
@@ -15,7 +15,7 @@
 // CHECK:           vector.load %arg0{{.*}} vector<4xf32>
 // CHECK:           math.exp {{.*}} : vector<4xf32>
 // CHECK:           vector.store {{.*}} vector<4xf32>
-// Rows are no multiples of 16 bytes, but what they are joined to is.
+// Row lengths are no multiples of 16 bytes, but the concatenated rows are.
 // ALIGNED-LABEL: func.func @{{.*}}exp
 // ALIGNED:         vector.load %arg0{{.*}} {alignment = 16 : i64} : memref<24x50xf32>
 // ALIGNED:         vector.store {{.*}} {alignment = 16 : i64} : memref<24x50xf32>
@@ -31,7 +31,7 @@ func.func @main(%x: tensor<24x50xf32>) -> tensor<24x50xf32> {
 
 // -----
 
-// A block has a row; each thread keeps its part of it, and its warp's part goes through
+// A block per row; each thread keeps its part in registers, and partial sums of warps go through
 // shared memory.
 // CHECK-LABEL: func.func @softmax
 // CHECK-SAME:    tir.rule = "RowReduction"
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<24x50xf32>) -> tensor<24x50xf32> {
 // CHECK:           gpu.barrier
 // CHECK:           vector.store
 // CHECK-NOT:     gpu.launch
-// Without the rule there is a launch for each of its statements.
+// Without the rule there is a launch per statement.
 // ONLY-LABEL:  func.func @softmax
 // ONLY-COUNT-4:  gpu.launch
 func.func @main(%x: tensor<1024x4096xf32>) -> tensor<1024x4096xf32> {
@@ -59,8 +59,8 @@ func.func @main(%x: tensor<1024x4096xf32>) -> tensor<1024x4096xf32> {
 
 // -----
 
-// More threads share each of few rows: one takes all of its neighbours at once. Six warps
-// have parts, so that the others of eight count for nothing.
+// More threads share each of few rows, with vector loads. Six warps have partial sums; the others
+// of eight contribute the identity.
 // CHECK-LABEL: func.func @softmax
 // CHECK-SAME:    tir.rule = "RowReduction"
 // CHECK:         %[[THREADS:.+]] = arith.constant 192 : index
@@ -78,7 +78,7 @@ func.func @main(%x: tensor<8x768xf32>) -> tensor<8x768xf32> {
 
 // -----
 
-// Numbers of 16 bits are read 16 bytes at a time: those of rows, and those of many points.
+// 16-bit elements are loaded 16 bytes at a time: along rows, and across points.
 // CHECK-LABEL: func.func @sum
 // CHECK:         vector.load %arg0{{.*}} vector<8xf16>
 // CHECK-LABEL: func.func @tir_negative(
@@ -94,8 +94,8 @@ func.func @main(%x: tensor<4x1024xf16>, %y: tensor<1024x2048xf16>, %z: tensor<64
 
 // -----
 
-// A vector times a matrix: a thread asks for its part of a row of that before it waits for
-// the launch in front, and reads it behind that.
+// A GEMV: a thread prefetches its part of a matrix row before it waits for the previous launch, and
+// reads it afterwards.
 // CHECK-LABEL: func.func @dense
 // CHECK-SAME:    tir.rule = "Gemv"
 // CHECK:         gpu.launch
@@ -109,8 +109,8 @@ func.func @main(%x: tensor<1x768xf16>, %w: tensor<96x768xf16>) -> tensor<1x96xf3
 
 // -----
 
-// Two slices of each operand in shared memory; a thread has eight rows by eight columns, and
-// what follows the product is computed on them.
+// Two stages of each operand in shared memory; a thread has eight rows by eight columns, and
+// computes the epilogue on them.
 // CHECK-LABEL: func.func @{{.*}}matmul
 // CHECK-SAME:    tir.rule = "GemmSimt"
 // TF32-LABEL:  func.func @{{.*}}matmul
@@ -136,8 +136,8 @@ func.func @main(%x: tensor<2048x256xf32>, %w: tensor<256x2048xf32>) -> tensor<20
 
 // -----
 
-// Factors of f16 meet on tensor cores: a warp has 64 rows by 32 columns. Three slices are on
-// their way while one is multiplied.
+// f16 operands on tensor cores: a warp has 64 rows by 32 columns. Three stages are in flight while
+// one is multiplied.
 // CHECK-LABEL: func.func @{{.*}}matmul
 // CHECK-SAME:    tir.rule = "GemmMmaSync"
 // CHECK:         memref.alloc() : memref<4x128x40xf16, #gpu.address_space<workgroup>>
@@ -159,7 +159,7 @@ func.func @main(%x: tensor<2048x256xf16>, %w: tensor<256x2048xf16>) -> tensor<20
 
 // -----
 
-// One row times a matrix whose columns lie side by side: threads share the terms.
+// A row times a matrix of contiguous columns: threads split K.
 // CHECK-LABEL: func.func @matmul
 // CHECK-SAME:    tir.rule = "Gemv"
 // CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<4xf32>)
@@ -174,9 +174,9 @@ func.func @main(%x: tensor<1x1024xf32>, %w: tensor<1024x768xf32>) -> tensor<1x76
 
 // -----
 
-// A pooling window is a sum whose terms lie apart: a thread for each result.
+// A pooling window is strided: a thread per result.
 // CHECK-LABEL: func.func @{{.*}}pool
-// CHECK-SAME:    tir.rule = "ColReduction"
+// CHECK-SAME:    tir.rule = "ColumnReduction"
 // CHECK:         scf.for
 // CHECK:           scf.for
 // CHECK:         memref.store
@@ -187,9 +187,9 @@ func.func @main(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x32x32xf32> {
 
 // -----
 
-// The parts of a concatenation are blocks of one launch.
+// The inputs of a concatenation are blocks of one launch.
 // CHECK-LABEL: func.func @concat
-// CHECK-SAME:    tir.rule = "Parts"
+// CHECK-SAME:    tir.rule = "MultiOutput"
 // CHECK:         gpu.launch blocks(%[[B:[a-z0-9]+]],
 // CHECK:           arith.cmpi ult, %[[B]], %c1
 // CHECK:           vector.store
@@ -204,7 +204,7 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x16xf32>) -> tensor<4x24xf32> {
 
 // -----
 
-// The outer axis of a running sum is a thread's; along it each goes alone.
+// The outer axis of a running sum is bound to threads; the inner one is sequential.
 // CHECK-LABEL: func.func @cumsum
 // CHECK-SAME:    tir.rule = "Fallback"
 // CHECK:         gpu.launch

@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-fuse-attention{sm=80},tir-to-linalg,schedule-apply-gpu{sm=80}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-fuse-attention{sm=80 tf32=true},tir-to-linalg,schedule-apply-gpu{sm=80 tf32=true}" --split-input-file | filecheck %s --check-prefix=TF32
 
-// One launch, of a block for 128 rows of a head. Two tiles of keys and of values take turns;
-// each warp has 64 scores of 16 rows in registers, and 64 columns of values.
+// One launch, with a block per 128 rows of a head. Tiles of keys and values alternate; each warp
+// has 64 scores of 16 rows in registers, and 64 columns of values.
 // CHECK-LABEL: func.func @{{.*}}_softmax
 // CHECK-SAME:    tir.rule = "Attention"
 // CHECK:         gpu.launch
@@ -38,8 +38,8 @@ func.func @main(%q: tensor<8x16x1024x64xf16>, %k: tensor<8x16x64x1024xf16>, %v: 
 
 // -----
 
-// Factors of f32 stay whole: weights go through shared memory, within a warp. Keys that are
-// left over are looked at one by one, and have no place in the mask.
+// f32 operands are not rounded: weights go through shared memory, within a warp. Remaining keys are
+// processed one by one, without the mask.
 // CHECK-LABEL: func.func @{{.*}}_add_softmax
 // CHECK-SAME:    tir.rule = "Attention"
 // CHECK:           memref.alloc() : memref<1x16x36xf32, #gpu.address_space<workgroup>>
@@ -72,7 +72,7 @@ func.func @main(%q: tensor<2x50x32xf32>, %k: tensor<2x32x90xf32>, %m: tensor<50x
 
 // -----
 
-// Scores of f32 factors that a model rounds are rounded before their greatest is looked for.
+// Scores of f32 operands that a model rounds are rounded before the maximum.
 // CHECK-LABEL: func.func @{{.*}}_cast_cast1_softmax
 // CHECK-SAME:    tir.rule = "Attention"
 // CHECK:           scf.for
@@ -90,8 +90,8 @@ func.func @main(%q: tensor<2x50x32xf32>, %k: tensor<2x32x96xf32>, %v: tensor<2x9
 
 // -----
 
-// A query sees the keys up to its own: tiles behind those of a block are left out, and only
-// the last ones of the others look at each score. Scores are scaled with their exponents.
+// Causal mask: tiles after a block's queries are skipped, and only the last tiles of the others
+// mask scores. The scale is fused with the exponent.
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME:    tir.rule = "Attention"
 // CHECK:           %[[FIRST:.+]] = arith.muli %{{.+}}, %c128
@@ -114,8 +114,8 @@ func.func @main(%q: tensor<8x1024x16x64xf16>, %k: tensor<8x1024x16x64xf16>, %v: 
 
 // -----
 
-// One query: eight blocks share the keys of a head, and a second launch puts together what
-// they have found. A thread reads 16 bytes at once, of four keys.
+// Decoding: eight blocks split the keys of a head, and a second launch merges their results. A
+// thread loads 16 bytes at once, of four keys.
 // CHECK-LABEL: func.func @{{.*}}_softmax
 // CHECK-SAME:    tir.rule = "Attention"
 // CHECK:         memref.alloc() : memref<32x8x1x132xf32>

@@ -1,9 +1,9 @@
 // RUN: relax-opt %s -p "relax-legalize{inline-scalars=true},relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-fuse-attention{sm=90},tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s
 
-// One launch, of a block for 128 rows of a head: two warpgroups multiply, and one thread of a
-// third brings tiles of 128 keys and of their values, two of each. The scores of a tile and
-// the values of the one before are multiplied together; where scores are there, they are
-// weighed while the values are still added. Warpgroups take turns to begin products.
+// One launch, with a block per 128 rows of a head: two consumer warpgroups, and one producer thread
+// in a third, which loads tiles of 128 keys and values, double-buffered. The scores of a tile and
+// the values of the previous one are multiplied concurrently; the softmax of scores overlaps the
+// accumulation of values. Warpgroups alternate in issuing matmuls.
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME:    tir.rule = "AttentionWgmma"
 // CHECK-COUNT-3: nvgpu.tma.create.descriptor
@@ -26,7 +26,7 @@
 // CHECK:             nvvm.wgmma.commit.group.sync.aligned
 // CHECK-NEXT:        nvvm.wgmma.wait.group.sync.aligned 0
 // CHECK:             nvgpu.mbarrier.arrive
-// Rows that see all keys of a tile have nothing done with their scores but this.
+// Rows that see all keys of a tile need no mask.
 // CHECK:             math.exp2
 // CHECK:             scf.for
 // CHECK:               nvgpu.mbarrier.try_wait.parity
@@ -73,8 +73,8 @@ func.func @main(%q: tensor<8x1024x16x64xf16>, %k: tensor<8x1024x16x64xf16>, %v: 
 
 // -----
 
-// How far batches are apart is told when sizes are. Scores are not divided by a number that is
-// known, but multiplied.
+// Strides of batches are computed from sizes. Division of scores by a constant becomes
+// multiplication.
 // CHECK-LABEL: func.func @{{.*}}_softmax
 // CHECK-SAME:    tir.rule = "AttentionWgmma"
 // CHECK:         memref.reinterpret_cast %arg0 to offset: [0], sizes: [%{{.+}}, %{{.+}}, 2, 32], strides: [%{{.+}}, 64, 32, 1]
@@ -101,7 +101,7 @@ func.func @main(%q: tensor<?x?x2x32xf16, #relax.shape<["b", "s", "2", "32"]>>, %
 
 // -----
 
-// For few blocks, of one warpgroup, there is one warp beside it, and registers are enough.
+// For few blocks of one warpgroup, there is one producer warp, and no register reallocation.
 // CHECK-LABEL: func.func @attention
 // CHECK-SAME:    tir.rule = "AttentionWgmma"
 // CHECK:         gpu.launch

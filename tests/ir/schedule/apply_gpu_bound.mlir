@@ -1,10 +1,10 @@
 // RUN: relax-opt %s -p "tir-lower-blocks{threads=true},cse,tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s
-// RUN: relax-opt %s -p "tir-lower-blocks{threads=true},cse,tir-to-linalg,schedule-apply-gpu{sm=90 only=Bound}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "tir-lower-blocks{threads=true},cse,tir-to-linalg,schedule-apply-gpu{sm=90 only=ThreadBound}" --split-input-file | filecheck %s
 
-// Loops over threads are the thread's number; buffers are what a thread and a block touch;
-// all wait before what others have written is read; the shorter loop leaves threads out.
+// Thread-bound loops become thread indices; buffers become local and shared memory; barriers
+// precede reads of other threads' writes; predicates disable threads of shorter loops.
 // CHECK-LABEL: func.func @turn
-// CHECK-SAME:    tir.rule = "Bound"
+// CHECK-SAME:    tir.rule = "ThreadBound"
 // CHECK-NOT:     scf.for
 // CHECK:         gpu.launch blocks(%[[B:[^,]*]], {{.*}}) in (%{{.*}} = %[[N:[^,]*]], {{.*}}) threads(%[[T:[^,]*]],
 // CHECK-DAG:       memref.alloc() : memref<1x3xf32, #gpu.address_space<workgroup>>
@@ -43,7 +43,8 @@ func.func @turn(%a: memref<2x3xf32>, %b: memref<2x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// Three parts of a sum: the first takes the third, then the second; one thread stores it.
+// Tree reduction of three partial sums: the first adds the third, then the second; one thread
+// stores the result.
 // CHECK-LABEL: func.func @row_sums
 // CHECK:         gpu.launch
 // CHECK:           %[[PARTS:.*]] = memref.alloc() : memref<1x3xf32, #gpu.address_space<workgroup>>
@@ -88,7 +89,7 @@ func.func @row_sums(%a: memref<2x3xf32>, %b: memref<2xf32>) attributes {tir.prim
 
 // -----
 
-// Tiles of a loop: all wait before they are read, and before the next ones are written.
+// Tiles of a loop: a barrier before reads, and one before the next writes.
 // CHECK-LABEL: func.func @tiles
 // CHECK:         gpu.launch
 // CHECK:           %[[TILE:.*]] = memref.alloc() : memref<4xf32, #gpu.address_space<workgroup>>
@@ -124,7 +125,7 @@ func.func @tiles(%a: memref<12xf32>, %b: memref<12xf32>) attributes {tir.prim_fu
 
 // -----
 
-// A product is added in one step.
+// A multiply-add is one FMA.
 // CHECK-LABEL: func.func @products
 // CHECK-NOT:     arith.mulf
 // CHECK:         math.fma

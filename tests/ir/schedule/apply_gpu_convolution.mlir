@@ -3,9 +3,9 @@
 // RUN: relax-opt %s -p "schedule-apply-gpu{sm=90 library=auto}" --split-input-file | filecheck %s --check-prefix=AUTO
 // RUN: relax-opt %s -p "schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s --check-prefix=NEVER
 
-// A convolution and a ReLU are one call. A few terms are not worth it.
+// A convolution and a ReLU are one call. A small K is not worth it.
 // CHECK-LABEL: func.func @layer
-// CHECK-SAME:    tir.rule = "LibraryConvolution"
+// CHECK-SAME:    tir.rule = "Cudnn"
 // CHECK-NOT:     memref.alloc
 // CHECK-NOT:     gpu.launch
 // CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0
@@ -16,7 +16,7 @@
 // CHECK-SAME:      activation = "relu"
 // CHECK-SAME:      channels_last = false
 // CHECK-SAME:      counts = array<i64: 4, 6, 1>
-// CHECK-SAME:      picture_strides = array<i64: 324, 81, 9, 1>
+// CHECK-SAME:      image_strides = array<i64: 324, 81, 9, 1>
 // CHECK-SAME:      result_sizes = array<i64: 7, 7>
 // CHECK-SAME:      tf32 = false
 // CHECK-SAME:      window_sizes = array<i64: 3, 3>
@@ -60,18 +60,18 @@ func.func @layer(%x: memref<2x4x9x9xf32>, %w: memref<6x4x3x3xf32>, %y: memref<2x
 
 // -----
 
-// Pads that a kernel does itself are the library's, if they are as many at both ends. Channels
-// lie last.
+// Implicit padding is done by the library, if it is symmetric. Channels are
+// last.
 // CHECK-LABEL: func.func @pads
-// CHECK-SAME:    tir.rule = "LibraryConvolution"
+// CHECK-SAME:    tir.rule = "Cudnn"
 // CHECK-NOT:     memref.alloc
 // CHECK:         "tir.library_convolution"(
 // CHECK-SAME:      channels_last = true
 // CHECK-SAME:      counts = array<i64: 4, 6, 1>
 // CHECK-SAME:      dilations = array<i64: 3, 1>
+// CHECK-SAME:      image_sizes = array<i64: 9, 8>
+// CHECK-SAME:      image_strides = array<i64: 288, 1, 32, 4>
 // CHECK-SAME:      pads = array<i64: 2, 1>
-// CHECK-SAME:      picture_sizes = array<i64: 9, 8>
-// CHECK-SAME:      picture_strides = array<i64: 288, 1, 32, 4>
 // CHECK-SAME:      steps = array<i64: 2, 1>
 #row = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
 #a = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 * 2 + d4 * 3, d2 + d5, d6)>
@@ -129,7 +129,7 @@ func.func @pads(%x: memref<2x9x8x4xf32>, %w: memref<6x3x3x4xf32>, %y: memref<2x4
 
 // -----
 
-// Pads at one end only are not what the library takes here.
+// Asymmetric padding is not passed to the library.
 // CHECK-LABEL: func.func @before_alone
 // CHECK-NOT:     tir.library_convolution
 // CHECK:         gpu.launch
@@ -182,7 +182,7 @@ func.func @before_alone(%x: memref<2x4x9x9xf32>, %w: memref<6x4x3x3xf32>, %y: me
 
 // -----
 
-// Zeros behind the channels are no pads of windows.
+// Padding of channels is no padding of windows.
 // CHECK-LABEL: func.func @more_channels
 // CHECK-NOT:     tir.library_convolution
 // CHECK:         gpu.launch
@@ -233,7 +233,7 @@ func.func @more_channels(%x: memref<2x4x9x9xf32>, %w: memref<6x5x3x3xf32>, %y: m
 
 // -----
 
-// Zeros behind the pictures are none either.
+// Padding of the batch is none either.
 // CHECK-LABEL: func.func @more_pictures
 // CHECK-NOT:     tir.library_convolution
 // CHECK:         gpu.launch
@@ -284,9 +284,9 @@ func.func @more_pictures(%x: memref<2x4x9x9xf32>, %w: memref<6x4x3x3xf32>, %y: m
 
 // -----
 
-// Each group of two channels has three filters of its own; groups are an axis of the result.
+// Each group of two channels has three filters; groups are an axis of the result.
 // CHECK-LABEL: func.func @groups
-// CHECK-SAME:    tir.rule = "LibraryConvolution"
+// CHECK-SAME:    tir.rule = "Cudnn"
 // CHECK:         "tir.library_convolution"(
 // CHECK-SAME:      counts = array<i64: 8, 12, 4>
 // CHECK-SAME:      result_strides = array<i64: 588, 49, 7, 1>
@@ -315,7 +315,7 @@ func.func @groups(%x: memref<2x8x9x9xf32>, %w: memref<12x2x3x3xf32>, %y: memref<
 
 // -----
 
-// Weights that are turned around are another convolution.
+// A flipped kernel is another convolution.
 // CHECK-LABEL: func.func @turned_around
 // CHECK-NOT:     tir.library_convolution
 // CHECK:         gpu.launch
@@ -344,9 +344,9 @@ func.func @turned_around(%x: memref<2x4x9x9xf32>, %w: memref<6x4x3x3xf32>, %y: m
 
 // -----
 
-// A layer of many terms, in one order, is worth a call.
+// A layer with large K, in a single layout, is worth a call.
 // AUTO-LABEL: func.func @large
-// AUTO-SAME:    tir.rule = "LibraryConvolution"
+// AUTO-SAME:    tir.rule = "Cudnn"
 // AUTO:         "tir.library_convolution"
 // AUTO-NOT:     gpu.launch
 // NEVER-LABEL: func.func @large

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply-gpu{only=RowReduction} --split-input-file --expect-error | filecheck %s
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply-gpu{only=Rows} --split-input-file --expect-error | filecheck %s --check-prefix=NAME
 
-// CHECK: error: kernel `copy`: `RowReduction` does not take it: it has no sum
+// CHECK: error: kernel `copy`: `RowReduction` does not take it: it has no reduction
 // NAME:  error: unknown rule `Rows`: expected one of {{.*}}Fallback
 func.func @copy(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {

@@ -3,10 +3,10 @@
 // RUN: relax-opt %s -p "schedule-apply-gpu{sm=90 library=auto}" --split-input-file | filecheck %s --check-prefix=AUTO
 // RUN: relax-opt %s -p "schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s --check-prefix=NEVER
 
-// A product, a bias and a ReLU are one call: sizes, distances of rows, of matrices, the bias.
-// A few terms are not worth it.
+// A matmul, a bias and a ReLU are one call: sizes, leading dimensions, batch strides, bias. A small
+// K is not worth it.
 // CHECK-LABEL: func.func @layer
-// CHECK-SAME:    tir.rule = "Library"
+// CHECK-SAME:    tir.rule = "CublasLt"
 // CHECK-NOT:     memref.alloc
 // CHECK-NOT:     gpu.launch
 // CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0
@@ -58,8 +58,8 @@ func.func @layer(%x: memref<30x16xf32>, %w: memref<16x20xf32>, %v: memref<20xf32
 
 // -----
 
-// Both operands lie turned, in a batch that the second is not part of; that begins at its
-// third row. Halves come out as halves.
+// Both operands are transposed, in a batch that the second, at an offset of three rows, does not
+// have. f16 operands give an f16 result.
 // CHECK-LABEL: func.func @turned
 // CHECK:         %[[W:.*]] = memref.reinterpret_cast {{.*}} offset: [32]
 // CHECK-NEXT:    %[[MANY:.*]] = arith.constant 3 : index
@@ -107,9 +107,9 @@ func.func @turned(%x: memref<3x16x30xf16>, %w: memref<22x16xf16>, %y: memref<3x3
 
 // -----
 
-// What the library does not do afterwards is a launch; `auto` leaves all of it to one.
+// An epilogue that the library lacks is a launch; with `auto`, the whole kernel is one.
 // CHECK-LABEL: func.func @then_exp
-// CHECK-SAME:    tir.rule = "Library"
+// CHECK-SAME:    tir.rule = "CublasLt"
 // CHECK:         %[[T:.*]] = memref.alloc
 // CHECK:         %[[F:.*]] = memref.reinterpret_cast %[[T]]
 // CHECK:         "tir.library_product"({{.*}}, {{.*}}, %[[F]],
@@ -151,7 +151,7 @@ func.func @then_exp(%x: memref<512x512xf32>, %w: memref<512x512xf32>, %y: memref
 
 // Alone it is worth a call.
 // AUTO-LABEL: func.func @large
-// AUTO-SAME:    tir.rule = "Library"
+// AUTO-SAME:    tir.rule = "CublasLt"
 // AUTO:         "tir.library_product"
 // AUTO-NOT:     gpu.launch
 // NEVER-LABEL: func.func @large
@@ -181,7 +181,7 @@ func.func @large(%x: memref<512x512xf32>, %w: memref<512x512xf32>, %y: memref<51
 
 // -----
 
-// Zeros before the rows are not in memory: a kernel puts them there.
+// Zero padding of rows is not in memory: a kernel is used.
 // AUTO-LABEL: func.func @zeros_before
 // CHECK-LABEL: func.func @zeros_before
 // CHECK-SAME:    tir.rule = "GemmSimt"

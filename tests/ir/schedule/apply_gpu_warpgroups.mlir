@@ -2,9 +2,9 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=89}" --split-input-file | filecheck %s --check-prefix=ADA
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90},schedule-align-vectors,schedule-outline-launches{overlap=true},gpu.module(convert-nvgpu-to-nvvm),convert-scf-to-cf,convert-nvvm-to-llvm,expand-strided-metadata,lower-affine,canonicalize,cse,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},convert-vector-to-llvm,canonicalize,cse,reconcile-unrealized-casts),schedule-pass-descriptors,nvvm-attach-target{chip=sm_90a features=+ptx80 O=3},gpu-module-to-binary{format=isa}" --split-input-file | filecheck %s --check-prefix=PTX
 
-// One thread of 384 copies slices of both operands, four of which are on their way; the
-// other 256 multiply them, each half 64 rows by 256 columns. As many blocks as the device
-// runs at once walk the tiles.
+// One thread of 384 copies tiles of both operands, in a pipeline of four stages; the
+// other 256 multiply them, each half 64 rows by 256 columns. A persistent grid walks the
+// tiles.
 // CHECK-LABEL: func.func @{{.*}}matmul
 // CHECK-SAME:    tir.rule = "GemmWgmma"
 // CHECK:         %[[X:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<*xf16> -> <tensor = memref<128x64xf16, #gpu.address_space<workgroup>>, swizzle = swizzle_128b
@@ -17,18 +17,18 @@
 // CHECK:           %[[EMPTY:.*]] = nvgpu.mbarrier.create
 // CHECK-COUNT-8:   nvgpu.mbarrier.init
 // CHECK:           nvvm.fence.mbarrier.init
-// Sixteen tiles of rows need the same columns: they are not asked for ahead.
+// Sixteen tiles of rows need the same columns: they are not prefetched.
 // CHECK-NOT:       prefetch
 // CHECK:           nvvm.griddepcontrol wait
 // CHECK-NEXT:      gpu.barrier
-// The thread that copies: a slice of 48 KB a turn.
+// The producer: a stage of 48 KB per iteration.
 // CHECK:           nvvm.setmaxregister decrease 40
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[EMPTY]]
 // CHECK:           %[[BYTES:.*]] = arith.constant 49152 : index
 // CHECK:           nvgpu.mbarrier.arrive.expect_tx %[[FULL]][{{.*}}], %[[BYTES]]
 // CHECK:           nvgpu.tma.async.load %[[X]]
 // CHECK-COUNT-4:   nvgpu.tma.async.load %[[W]]
-// Those that multiply.
+// The consumers.
 // CHECK:           nvvm.setmaxregister increase 232
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]]
 // CHECK:           nvvm.wgmma.fence.aligned
@@ -37,7 +37,7 @@
 // CHECK:           nvvm.wgmma.wait.group.sync.aligned 1
 // CHECK:           nvgpu.mbarrier.arrive %[[EMPTY]]
 // CHECK:           nvvm.wgmma.wait.group.sync.aligned 0
-// What follows, on eight neighbours of a row.
+// The epilogue, on eight contiguous elements.
 // CHECK:           nvvm.bar.warp.sync
 // CHECK:           arith.addf {{.*}} : vector<8xf32>
 // CHECK:           vector.store {{.*}} vector<8xf16>
@@ -63,7 +63,7 @@ func.func @main(%x: tensor<2048x512xf16>, %w: tensor<512x4096xf16>, %b: tensor<4
 
 // -----
 
-// Rows of 66 bytes begin at no multiples of 16: threads read them themselves.
+// Rows of 66 bytes are not aligned to 16: threads load them themselves.
 // CHECK-LABEL: func.func @{{.*}}matmul
 // CHECK-SAME:    tir.rule = "GemmMmaSync"
 // CHECK-NOT:     nvgpu.tma
@@ -74,8 +74,8 @@ func.func @main(%x: tensor<128x33xf16>, %w: tensor<33x128xf16>) -> tensor<128x12
 
 // -----
 
-// Windows: a box of 2 images, 8 rows and 8 columns, of which it takes every other one, and
-// of 64 channels; the weights lie along the sum.
+// Windows: a TMA box of 2 images, 8 rows and 8 columns, with stride 2, and 64 channels; the weights
+// are K-major.
 // CHECK-LABEL: func.func @{{.*}}conv2d
 // CHECK-SAME:    tir.rule = "GemmWgmma"
 // CHECK:         memref.reinterpret_cast %arg0 to offset: [0], sizes: [32, 17, 17, 64], strides: [18496, 1088, 64, 1]
@@ -89,8 +89,8 @@ func.func @main(%x: tensor<32x17x17x64xf16>, %w: tensor<1024x3x3x64xf16>) -> ten
 
 // -----
 
-// Few blocks need the same columns, which may be weights: one thread asks for them before
-// the launch waits for the one in front of it.
+// Few blocks need the same columns, which may be weights: one thread prefetches them before the
+// launch waits for the previous one.
 // CHECK-LABEL: func.func @matmul
 // CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<64x64xf16
 // CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<64x64xf16

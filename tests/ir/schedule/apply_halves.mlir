@@ -1,15 +1,15 @@
-// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 bf16-dots=true}" | filecheck %s
+// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 bf16-dot=true}" | filecheck %s
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} | filecheck %s --check-prefix=PLAIN
 
-// Where the machine can, two products are summed at once: two neighbours of a row in every lane,
-// times two rows of columns side by side.
+// With `vdpbf16ps`, two products are summed per instruction: two elements of a row, broadcast to
+// every lane, times two interleaved rows of columns.
 // CHECK-LABEL: func.func @halves
 // CHECK:         %[[COLUMNS:.+]] = vector.shuffle {{.*}} vector<16xbf16>
 // CHECK:         vector.load {{.*}} : memref<192xbf16>, vector<2xbf16>
 // CHECK:         %[[ROW:.+]] = vector.bitcast {{.*}} vector<16xi32> to vector<32xbf16>
 // CHECK:         llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"(%{{.*}}, %[[ROW]], %[[COLUMNS]])
 
-// Elsewhere both factors are widened, and multiplied in f32.
+// Otherwise both operands are extended to f32.
 // PLAIN-LABEL: func.func @halves
 // PLAIN:         scf.for {{.*}} iter_args
 // PLAIN-DAG:       arith.extf {{.*}} : vector<16xbf16> to vector<16xf32>

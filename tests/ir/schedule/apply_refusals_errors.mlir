@@ -1,13 +1,13 @@
-// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Contraction} --split-input-file --expect-error | filecheck %s
-// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Windows} --split-input-file --expect-error | filecheck %s --check-prefix=WINDOWS
-// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Turned} --split-input-file --expect-error | filecheck %s --check-prefix=TURNED
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Gemm} --split-input-file --expect-error | filecheck %s
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Pooling} --split-input-file --expect-error | filecheck %s --check-prefix=POOLING
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Transpose} --split-input-file --expect-error | filecheck %s --check-prefix=TRANSPOSE
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Winograd} --split-input-file --expect-error | filecheck %s --check-prefix=WINOGRAD
 
-// A map sums nothing, and writes the neighbours that it reads.
-// CHECK: error: kernel `copy`: `Contraction` does not take it: its first statement is no sum
-// WINDOWS: error: kernel `copy`: `Windows` does not take it: its first statement is no sum that starts from a constant
-// TURNED: error: kernel `copy`: `Turned` does not take it: it reads neighbours along the axis where it writes them
-// WINOGRAD: error: kernel `copy`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// An elementwise statement is no reduction, and has no transposed input.
+// CHECK: error: kernel `copy`: `Gemm` does not take it: its first statement is not a sum reduction
+// POOLING: error: kernel `copy`: `Pooling` does not take it: its first statement is not a reduction from a constant
+// TRANSPOSE: error: kernel `copy`: `Transpose` does not take it: it has no transposed input
+// WINOGRAD: error: kernel `copy`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @copy(%x: memref<7x8xf32>, %o: memref<7x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):
@@ -20,11 +20,11 @@ func.func @copy(%x: memref<7x8xf32>, %o: memref<7x8xf32>) attributes {tir.prim_f
 
 // -----
 
-// A sum of 80 numbers.
-// CHECK: error: kernel `sum`: `Contraction` does not take it: what it sums are no products
-// WINDOWS: error: kernel `sum`: `Windows` does not take it: its sums have 80 terms, not 2 to 64
-// TURNED: error: kernel `sum`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `sum`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// A sum of 80 elements.
+// CHECK: error: kernel `sum`: `Gemm` does not take it: its terms are not products
+// POOLING: error: kernel `sum`: `Pooling` does not take it: its window has 80 taps, not 2 to 64
+// TRANSPOSE: error: kernel `sum`: `Transpose` does not take it: its statement is a reduction
+// WINOGRAD: error: kernel `sum`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @sum(%x: memref<7x80xf32>, %o: memref<7xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index):
@@ -44,11 +44,11 @@ func.func @sum(%x: memref<7x80xf32>, %o: memref<7xf32>) attributes {tir.prim_fun
 
 // -----
 
-// A product of a vector and a matrix has no rows.
-// CHECK: error: kernel `row`: `Contraction` does not take it: it has no rows, which the factor without columns would have
-// WINDOWS: error: kernel `row`: `Windows` does not take it: its result is not indexed by two spatial axes or more, each once
-// TURNED: error: kernel `row`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `row`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// A vector-matrix product has no M.
+// CHECK: error: kernel `row`: `Gemm` does not take it: it has no M: all axes of the LHS are in the RHS
+// POOLING: error: kernel `row`: `Pooling` does not take it: its result is not indexed by two or more parallel axes, each once
+// TRANSPOSE: error: kernel `row`: `Transpose` does not take it: its statement is a reduction
+// WINOGRAD: error: kernel `row`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @row(%x: memref<9xf32>, %y: memref<9x8xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index):
@@ -70,11 +70,11 @@ func.func @row(%x: memref<9xf32>, %y: memref<9x8xf32>, %o: memref<8xf32>) attrib
 
 // -----
 
-// Every column has numbers of its own in both factors, and nothing slides.
-// CHECK: error: kernel `each`: `Contraction` does not take it: neither factor alone has the columns, the last axis of the result
-// WINDOWS: error: kernel `each`: `Windows` does not take it: it has no window that moves along the last axis but one
-// TURNED: error: kernel `each`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `each`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// All columns are in both operands, and there is no sliding window.
+// CHECK: error: kernel `each`: `Gemm` does not take it: neither operand alone has N, the last axis of the result
+// POOLING: error: kernel `each`: `Pooling` does not take it: it has no window that slides along the last axis but one
+// TRANSPOSE: error: kernel `each`: `Transpose` does not take it: its statement is a reduction
+// WINOGRAD: error: kernel `each`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @each(%x: memref<9x8xf32>, %y: memref<9x8xf32>, %o: memref<3x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
@@ -97,10 +97,10 @@ func.func @each(%x: memref<9x8xf32>, %y: memref<9x8xf32>, %o: memref<3x8xf32>) a
 // -----
 
 // A sum of f16.
-// CHECK: error: kernel `half`: `Contraction` does not take it: its sum is of f16, not of f32, f64 or i32
-// WINDOWS: error: kernel `half`: `Windows` does not take it: its sums have 80 terms, not 2 to 64
-// TURNED: error: kernel `half`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `half`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// CHECK: error: kernel `half`: `Gemm` does not take it: its accumulator is f16, not f32, f64 or i32
+// POOLING: error: kernel `half`: `Pooling` does not take it: its window has 80 taps, not 2 to 64
+// TRANSPOSE: error: kernel `half`: `Transpose` does not take it: its statement is a reduction
+// WINOGRAD: error: kernel `half`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @half(%x: memref<3x80xf16>, %y: memref<80x8xf16>, %o: memref<3x8xf16>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
@@ -122,11 +122,11 @@ func.func @half(%x: memref<3x80xf16>, %y: memref<80x8xf16>, %o: memref<3x8xf16>)
 
 // -----
 
-// A transpose of three rows is too narrow for a square.
-// CHECK: error: kernel `narrow`: `Contraction` does not take it: its first statement is no sum
-// WINDOWS: error: kernel `narrow`: `Windows` does not take it: its first statement is no sum that starts from a constant
-// TURNED: error: kernel `narrow`: `Turned` does not take it: a side of its tiles would have less than 4 points
-// WINOGRAD: error: kernel `narrow`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// A transpose of three rows is too narrow for a square tile.
+// CHECK: error: kernel `narrow`: `Gemm` does not take it: its first statement is not a sum reduction
+// POOLING: error: kernel `narrow`: `Pooling` does not take it: its first statement is not a reduction from a constant
+// TRANSPOSE: error: kernel `narrow`: `Transpose` does not take it: a transposed axis has fewer than 4 elements
+// WINOGRAD: error: kernel `narrow`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @narrow(%x: memref<8x3xf32>, %o: memref<3x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):
@@ -140,10 +140,10 @@ func.func @narrow(%x: memref<8x3xf32>, %o: memref<3x8xf32>) attributes {tir.prim
 // -----
 
 // A transpose of bytes.
-// CHECK: error: kernel `bytes`: `Contraction` does not take it: its first statement is no sum
-// WINDOWS: error: kernel `bytes`: `Windows` does not take it: its first statement is no sum that starts from a constant
-// TURNED: error: kernel `bytes`: `Turned` does not take it: its elements are not all of one width of 32 bits or more
-// WINOGRAD: error: kernel `bytes`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
+// CHECK: error: kernel `bytes`: `Gemm` does not take it: its first statement is not a sum reduction
+// POOLING: error: kernel `bytes`: `Pooling` does not take it: its first statement is not a reduction from a constant
+// TRANSPOSE: error: kernel `bytes`: `Transpose` does not take it: its elements do not all have one width of 32 bits or more
+// WINOGRAD: error: kernel `bytes`: `Winograd` does not take it: it is not a convolution that `tir-use-winograd` has marked
 func.func @bytes(%x: memref<8x9xi8>, %o: memref<9x8xi8>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):

@@ -1,8 +1,8 @@
-// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 tiles=true}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 amx=true}" --split-input-file | filecheck %s
 
-// Two tiles of rows meet two of columns: four tiles of sums are carried over the sum, and are
-// written to memory, where rows of vectors are read. What is left of the rows is a tile as
-// high, which begins before them. Columns are packed first, two steps of the sum side by side.
+// Two AMX tiles of rows by two of columns: four accumulator tiles are carried over K, and stored to
+// memory, from where rows are read as vectors. The remaining rows are an overlapping tile of full
+// height. Columns are packed first, with two steps of K interleaved.
 // CHECK-LABEL: func.func @halves
 // CHECK:         %[[SUMS:.+]] = memref.alloc() : memref<32x32xf32>
 // CHECK:         vector.shuffle {{.*}} vector<16xbf16>
@@ -44,8 +44,8 @@ func.func @halves(%x: memref<45x64xbf16>, %w: memref<64x32xbf16>, %o: memref<45x
 
 // -----
 
-// Sums whose number of terms is no multiple of a row's take steps as long as divide it: 80 bytes
-// in two. Fewer rows than a tile has are a lower tile. Bytes without sign are told by a flag.
+// If K is no multiple of a tile row, steps are a divisor: 80 bytes in two steps. Fewer rows use a
+// lower tile. Unsigned bytes are a flag of the instruction.
 // CHECK-LABEL: func.func @bytes
 // CHECK:         amx.tile_load {{.*}} into !amx.tile<10x64xi8>
 // CHECK:         amx.tile_load {{.*}} into !amx.tile<5x40xi8>
@@ -73,7 +73,7 @@ func.func @bytes(%x: memref<5x80xi8>, %w: memref<80x32xi8>, %o: memref<5x32xi32>
 
 // -----
 
-// Of an open number of rows, those that are left are copied to where sixteen have room.
+// The remainder of a dynamic number of rows is copied to a buffer of sixteen rows.
 // CHECK-LABEL: func.func @open
 // CHECK:         %[[REST:.+]] = memref.alloc() : memref<16x32xbf16>
 // CHECK:         vector.maskedload

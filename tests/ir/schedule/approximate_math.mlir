@@ -13,7 +13,7 @@ func.func @rough(%x: vector<2xf32>, %y: f32) -> (vector<2xf32>, f32) {
   return %0, %1 : vector<2xf32>, f32
 }
 
-// Others stay: those that must be exact, and other types.
+// Exact operations, and other types, stay.
 // CHECK-LABEL: func.func @exact(
 // CHECK-COUNT-3: math.exp2
 // CHECK-NOT:     llvm.call_intrinsic

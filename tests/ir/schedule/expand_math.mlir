@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p schedule-expand-math --split-input-file | filecheck %s
 
-// exp is a polynomial between a reduction and two powers of two, without a branch.
+// exp is a polynomial between a range reduction and two powers of two, without a branch.
 // CHECK-LABEL: func.func @exp
 // CHECK-NOT:     math.exp
 // CHECK-NOT:     scf.if
@@ -14,7 +14,7 @@ func.func @exp(%x: vector<16xf32>) -> vector<16xf32> {
 
 // -----
 
-// Large angles are reduced in a branch that no lane takes normally.
+// Large angles are reduced in a branch that is normally not taken.
 // CHECK-LABEL: func.func @sin
 // CHECK-NOT:     math.sin
 // CHECK:         %[[LARGE:.*]] = arith.cmpf oge, {{.*}} : vector<3xf32>
@@ -27,7 +27,7 @@ func.func @sin(%x: vector<3xf32>) -> vector<3xf32> {
 
 // -----
 
-// pow takes its logarithm in f64.
+// pow computes its logarithm in f64.
 // CHECK-LABEL: func.func @pow
 // CHECK-NOT:     math.powf
 // CHECK:         arith.divf {{.*}} : vector<8xf64>
@@ -39,7 +39,7 @@ func.func @pow(%x: vector<8xf32>, %y: vector<8xf32>) -> vector<8xf32> {
 
 // -----
 
-// A square, as models write it, is one product, also if the exponent is a broadcast scalar.
+// A square, as models write it, is one multiplication, also if the exponent is a broadcast scalar.
 // CHECK-LABEL: func.func @square
 // CHECK-SAME:    %[[X:.*]]: vector<8xf32>
 // CHECK:         %[[R:.*]] = arith.mulf %[[X]], %[[X]]
@@ -53,7 +53,7 @@ func.func @square(%x: vector<8xf32>) -> vector<8xf32> {
 
 // -----
 
-// Scalars, other elements and other ranks are left to libm.
+// Scalars, other element types and other ranks are left to libm.
 // CHECK-LABEL: func.func @left
 // CHECK:         math.exp %{{.*}} : f32
 // CHECK:         math.exp %{{.*}} : vector<8xf64>
@@ -71,7 +71,7 @@ func.func @left(%a: f32, %b: vector<8xf64>, %c: vector<2x4xf32>, %d: vector<[4]x
 
 // -----
 
-// Integer powers of floats, of scalars too; those that are not f32 go to libm's pow.
+// Integer powers of floats, of scalars, too; other types than f32 call libm's pow.
 // CHECK-LABEL: func.func @fpowi
 // CHECK-NOT:     math.fpowi
 // CHECK:         arith.sitofp {{.*}} : i32 to f64
@@ -85,7 +85,7 @@ func.func @fpowi(%a: f32, %m: i32, %b: vector<2xf64>, %n: vector<2xi64>) -> (f32
 
 // -----
 
-// Integer powers of integers square as long as an exponent has bits.
+// Integer powers of integers use square-and-multiply.
 // CHECK-LABEL: func.func @ipowi
 // CHECK-NOT:     math.ipowi
 // CHECK:         scf.while
@@ -101,7 +101,7 @@ func.func @ipowi(%x: vector<4xi32>, %n: vector<4xi32>) -> vector<4xi32> {
 
 // -----
 
-// x**5 of scalars is three products.
+// x**5 of scalars is three multiplications.
 // CHECK-LABEL: func.func @fifth
 // CHECK-NOT:     scf.while
 // CHECK-COUNT-3: arith.muli
@@ -115,7 +115,7 @@ func.func @fifth(%x: i64) -> i64 {
 
 // -----
 
-// A float of 8 bits is integers that are moved and compared.
+// An 8-bit float is converted by integer shifts and comparisons.
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT:     arith.truncf
 // CHECK:         arith.trunci {{.*}} : vector<8xi32> to vector<8xi8>
@@ -127,7 +127,7 @@ func.func @narrow(%x: vector<8xf32>) -> vector<8xf8E5M2> {
 
 // -----
 
-// Of scalars, too, and by way of f32.
+// Also for scalars, and through f32.
 // CHECK-LABEL: func.func @wide
 // CHECK:         arith.bitcast %arg0 : f4E2M1FN to i4
 // CHECK-NOT:     arith.extf {{.*}} : f4E2M1FN
@@ -139,7 +139,7 @@ func.func @wide(%x: f4E2M1FN) -> f64 {
 
 // -----
 
-// A softmax marks its exponential: without the case of what is above 0 one power of two is enough.
+// A softmax marks its exponential as non-positive: one power of two is enough.
 // CHECK-LABEL: func.func @exp_not_positive
 // CHECK-COUNT-1: arith.shli
 // CHECK-NOT:     arith.shli

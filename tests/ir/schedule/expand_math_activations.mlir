@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p schedule-expand-math --split-input-file | filecheck %s
 
-// A sigmoid is one function: its quotient divides a power of two, and nothing is negated twice.
+// A sigmoid is one function: its quotient divides a power of two, without double negation.
 // CHECK-LABEL: func.func @sigmoid
 // CHECK:         arith.negf
 // CHECK-NOT:     arith.negf
@@ -18,7 +18,7 @@ func.func @sigmoid(%x: vector<8xf32>) -> vector<8xf32> {
 
 // -----
 
-// x * sigmoid(x) divides x; the sigmoid of another value stays a factor.
+// x * sigmoid(x) divides x; the sigmoid of another value stays an operand.
 // CHECK-LABEL: func.func @silu
 // CHECK:         %[[X:.*]] = arith.select %{{.*}}, %{{.*}}, %arg0
 // CHECK:         arith.divf %[[X]], %{{.*}} : vector<8xf32>
@@ -41,7 +41,7 @@ func.func @silu(%x: vector<8xf32>, %y: vector<8xf32>) -> (vector<8xf32>, vector<
 
 // -----
 
-// Gelu divides once, whatever the order of its factors; nothing of erf or tanh is left.
+// GELU divides once, in any order of its operands; no erf or tanh is left.
 // CHECK-LABEL: func.func @gelu
 // CHECK-NOT:     math.{{erf|tanh}}
 // CHECK-COUNT-2: arith.divf {{.*}} : vector<8xf32>
@@ -72,7 +72,7 @@ func.func @gelu(%x: vector<8xf32>) -> (vector<8xf32>, vector<8xf32>) {
 
 // -----
 
-// Where something else reads the exponential, or adds another number, it stays as it is.
+// With another user of the exponential, or another addend, it stays as it is.
 // CHECK-LABEL: func.func @no_sigmoid
 // CHECK-COUNT-2: arith.addf {{.*}}, %cst{{.*}} : vector<8xf32>
 // CHECK:         return
@@ -91,7 +91,7 @@ func.func @no_sigmoid(%x: vector<8xf32>) -> (vector<8xf32>, vector<8xf32>, vecto
 
 // -----
 
-// A scalar keeps the same bound; in f64 the functions are not exact enough.
+// A scalar keeps the same bound; in f64 the approximations are not accurate enough.
 // CHECK-LABEL: func.func @types
 // CHECK-NOT:     math.exp %{{.*}} : f32
 // CHECK:         math.fma {{.*}} : f32

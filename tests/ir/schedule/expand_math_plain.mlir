@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p schedule-expand-math{polynomials=false} | filecheck %s
 
-// Functions stay, for the library of the machine; what none has is written out.
+// Functions are left to the target's math library, except those that it lacks.
 // CHECK-LABEL: func.func @f
 // CHECK:         math.exp %arg0 : vector<4xf32>
 // CHECK-NOT:     math.ipowi

@@ -26,7 +26,7 @@ func.func @unsigned_lanes(%a: vector<4xi8>, %b: vector<4xi8>) -> vector<4xi8> {
 
 // -----
 
-// Divisors that are surely no 0 and no -1.
+// Divisors that are provably neither 0 nor -1.
 // CHECK-LABEL: func.func @constants(
 // CHECK-NOT: arith.select
 // CHECK: return

@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p schedule-insert-interrupt-checks --split-input-file | filecheck %s
 // RUN: relax-opt %s -p schedule-insert-interrupt-checks,schedule-insert-interrupt-checks --split-input-file | filecheck %s
 
-// A long loop whose iterations are short, but not too short, checks in each of them: a load of
-// the flag, and a branch.
+// A long loop with short, but not too short iterations has a check in each: a load of the flag, and
+// a branch.
 // CHECK-DAG:   llvm.mlir.global external @relax_rt2_attention() {{.*}}: i32
 // CHECK-DAG:   func.func private @relax_rt2_check_interrupt() attributes {passthrough = ["cold", "nounwind"]}
 // CHECK-LABEL: func.func @rows(
@@ -31,8 +31,8 @@ func.func @rows(%x: memref<5000xf32>) {
 
 // -----
 
-// Iterations that are too short share a check: the loop is strip-mined, and its carried values
-// go through both loops.
+// Too short iterations share a check: the loop is strip-mined, and its carried values pass through
+// both loops.
 // CHECK-LABEL: func.func @sum(
 // CHECK:         %[[STRIDE:.*]] = arith.muli %c4, %{{.*}} : index
 // CHECK:         %[[ALL:.*]] = scf.for %[[FIRST:.*]] = %c0 to %c1000000000000 step %[[STRIDE]] iter_args(%[[TOTAL:.*]] = %arg1)
@@ -58,8 +58,8 @@ func.func @sum(%x: memref<1xf32>, %first: f32) -> f32 {
 
 // -----
 
-// Work that surely ends within milliseconds has no check, though a loop's bounds are values: an
-// inner loop has as many iterations as its block.
+// Work that provably ends within milliseconds has no check, even if bounds are values: an inner
+// loop is bounded by its block's size.
 // CHECK-NOT:   relax_rt2_attention
 // CHECK-LABEL: func.func @short(
 // CHECK-NOT:     func.call @relax_rt2
@@ -81,8 +81,8 @@ func.func @short(%x: memref<4096xf32>, %begin: index, %end: index) {
 
 // -----
 
-// How many tiles there are is not known: the loop over them may be long. What is in an
-// iteration counts as that of usual sizes.
+// The number of tiles is unknown: the loop over them may be long. Its iterations count with usual
+// sizes.
 // CHECK-LABEL: func.func @open(
 // CHECK:         scf.for %[[FIRST:.*]] = %arg2 to %arg3
 // CHECK:           func.call @relax_rt2_check_interrupt()
@@ -103,7 +103,7 @@ func.func @open(%x: memref<?x?xf32>, %n: index, %begin: index, %end: index) {
 
 // -----
 
-// In a single tile the loops inside may be the long ones.
+// In a single tile the inner loops may be the long ones.
 // CHECK-LABEL: func.func @one_tile(
 // CHECK:         scf.for %{{.*}} = %arg2 to %arg3 step %c1
 // CHECK-NEXT:      arith.constant
@@ -124,7 +124,7 @@ func.func @one_tile(%x: memref<?xf32>, %n: index, %begin: index, %end: index) {
 
 // -----
 
-// Nobody knows how long a `while` runs.
+// The trip count of a `while` is unknown.
 // CHECK-LABEL: func.func @until(
 // CHECK:         scf.while
 // CHECK:         } do {
@@ -149,7 +149,7 @@ func.func @until(%x: memref<1xi32>) {
 
 // -----
 
-// Loops in branches count as others do.
+// Loops in branches count like others.
 // CHECK-LABEL: func.func @branch(
 // CHECK:         scf.if
 // CHECK:           scf.for
@@ -170,7 +170,7 @@ func.func @branch(%x: memref<1xf32>, %is_long: i1) {
 
 // -----
 
-// A loop that takes what the one before it leaves over is short.
+// A remainder loop is short.
 // CHECK-LABEL: func.func @remainder(
 // CHECK:         func.call @relax_rt2_check_interrupt()
 // CHECK:         scf.for %{{.*}} = %arg2 to %arg3 step %c1

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p schedule-lower-abi --split-input-file | filecheck %s
 
-// A kernel's entry counts tiles and bytes of scratch, and hands its tile function over.
+// A kernel's entry computes the numbers of tiles and scratch bytes, and submits its tile function.
 // CHECK:       func.func private @relax_rt2_parallel_for(!llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> (), !llvm.ptr, !llvm.ptr, i64, i64, i64)
 // CHECK-LABEL: func.func @kernel(
 // CHECK-SAME:    %[[BUFFERS:.*]]: !llvm.ptr, %[[SIZES:.*]]: !llvm.ptr, %[[CONTEXT:.*]]: !llvm.ptr) attributes {relax.entry}
@@ -17,8 +17,8 @@
 // CHECK:         %[[B:.*]] = arith.index_cast %[[BYTES]]
 // CHECK:         call @relax_rt2_parallel_for(%[[CONTEXT]], %[[TILE]], %[[BUFFERS]], %[[SIZES]], %[[T]], %[[GRAIN]], %[[B]])
 
-// The loops run from the first to the last tile that they are given, on pointers that do
-// not alias, each buffer of a tile in its own aligned place of the scratch.
+// The loops run over a range of tiles, on noalias pointers, with each buffer of a tile at an
+// aligned offset of the scratch.
 // CHECK-LABEL: func.func private @kernel.body(
 // CHECK-SAME:    %arg0: memref<1xf32> {llvm.noalias}, %arg1: memref<1xf32> {llvm.noalias}, %arg2: index, %arg3: memref<1xi8> {llvm.noalias}, %arg4: index, %arg5: index)
 // CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0 to offset: [0], sizes: [%arg2, 3], strides: [3, 1]
@@ -33,7 +33,7 @@
 // CHECK-NEXT:      memref.store %{{.*}}, %[[O]]
 // CHECK-NOT:     memref.alloc
 
-// What the runtime calls reads pointers and sizes from arrays.
+// The tile function loads pointers and sizes from arrays.
 // CHECK-LABEL: func.func @kernel.tile(
 // CHECK-SAME:    %arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: i64, %arg4: i64)
 // CHECK-DAG:     llvm.getelementptr %arg0[0] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
@@ -42,7 +42,7 @@
 // CHECK:         %[[BEGIN:.*]] = arith.index_cast %arg3
 // CHECK:         %[[END:.*]] = arith.index_cast %arg4
 // CHECK:         call @kernel.body({{.*}}, %[[BEGIN]], %[[END]])
-func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "RowWise"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c2 = arith.constant 2 : index
@@ -60,7 +60,7 @@ func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %
 
 // -----
 
-// A result and the argument that it may overwrite are not said to lie apart.
+// A result and the argument that it may overwrite are not noalias.
 // CHECK-LABEL: func.func private @sum.body(
 // CHECK-SAME:    %arg0: memref<1xf32> {llvm.noalias}, %arg1: memref<1xf32>, %arg2: memref<1xf32>, %arg3: memref<1xi8> {llvm.noalias}, %arg4
 func.func @sum(%x: memref<3xf32> {tir.shape = #relax.shape<["3"]>}, %r: memref<3xf32> {tir.shape = #relax.shape<["3"]>}, %o: memref<3xf32> {tir.shape = #relax.shape<["3"]>}) attributes {tir.in_place = array<i64: 1>, tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -78,7 +78,7 @@ func.func @sum(%x: memref<3xf32> {tir.shape = #relax.shape<["3"]>}, %r: memref<3
 
 // -----
 
-// A kernel that is elsewhere is called by the same convention; the runtime is not needed.
+// An external kernel has the same convention; the runtime is not needed.
 // CHECK-NOT:   relax_rt2_parallel_for
 // CHECK:       func.func private @elsewhere(!llvm.ptr, !llvm.ptr, !llvm.ptr){{$}}
 
@@ -124,20 +124,20 @@ func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", t
 
 // -----
 
-// A kernel on nothing has no tiles.
+// A kernel on empty tensors has no tiles.
 // CHECK-LABEL: func.func @nothing(
 // CHECK:         %[[ZERO:.*]] = arith.constant 0 : index
 // CHECK:         %[[TILES:.*]] = arith.index_cast %[[ZERO]]
 // CHECK:         call @relax_rt2_parallel_for(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILES]],
 // CHECK-LABEL: func.func private @nothing.body
-func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "RowWise"} {
   return
 }
 
 // -----
 
 // A registered function gets DLPack tensors: address, device, rank and type, shape, strides; if it
-// fails, later ones are not called, and main returns its status.
+// fails, later ones are skipped, and main returns its status.
 // CHECK-DAG: llvm.mlir.global internal constant @packed_name_0("env.f\00")
 // CHECK-DAG: func.func private @relax_rt2_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
 // CHECK-LABEL: func.func @main(
@@ -160,7 +160,7 @@ func.func @main(%x: memref<?x3xi8> {relax.dtype = "uint8", relax.input = "x", ti
 
 // -----
 
-// Calls with the same arguments may share the tuple of them.
+// Calls with the same arguments may share the tuple pack.
 // CHECK-LABEL: func.func @main(
 // CHECK-COUNT-2: call @relax_rt2_call_packed
 // CHECK-NOT:     unrealized_conversion_cast

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p schedule-lower-abi --split-input-file --expect-error | filecheck %s
 
-// Loops that no schedule rule wrote have no tiles.
-// CHECK: error: kernel `unscheduled`: expected one loop over tiles, got 0. Run `schedule-apply` first.
+// Loops without a schedule have no tiles.
+// CHECK: error: kernel `unscheduled`: expected one loop over tiles, got 0. Hint: run `schedule-apply` first.
 func.func @unscheduled(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -17,7 +17,7 @@ func.func @unscheduled(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.pri
 
 // Two loops over tiles would need two calls of the runtime.
 // CHECK: error: kernel `twice`: expected one loop over tiles, got 2.
-func.func @twice(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+func.func @twice(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "RowWise"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.for %i = %c0 to %c1 step %c1 {

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p schedule-lower-abi{guard=true} --split-input-file | filecheck %s
 
-// main hands every kernel to the runtime, with the bytes, the kind and the number of each buffer:
-// an input, and an intermediate result; then that one, and an output.
+// main passes every kernel to the runtime, with the size, kind and number of each buffer: an input,
+// and an intermediate; then that one, and an output.
 // CHECK:       func.func private @relax_rt2_guarded_call((!llvm.ptr, !llvm.ptr, !llvm.ptr) -> (), !llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64)
 // CHECK-LABEL: func.func @main(
 // CHECK:         %[[BUFFERS:.*]] = llvm.alloca
@@ -40,7 +40,7 @@ func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", t
 
 // -----
 
-// Every buffer of a tile is scratch of its own; the kernel asks for none.
+// Every buffer of a tile is its own scratch allocation; the kernel requests none.
 // CHECK:       func.func private @relax_rt2_guarded_scratch(i64, i64) -> !llvm.ptr
 // CHECK-LABEL: func.func @kernel(
 // CHECK:         %[[NONE:.*]] = arith.constant 0 : index
@@ -54,7 +54,7 @@ func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", t
 // CHECK:           %[[DYNAMIC:.*]] = arith.muli %arg2, %{{.*}} : index
 // CHECK-NEXT:      %[[EIGHT_N:.*]] = arith.index_cast %[[DYNAMIC]]
 // CHECK-NEXT:      call @relax_rt2_guarded_scratch(%{{.*}}, %[[EIGHT_N]])
-func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "RowWise"} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   scf.for %t = %c0 to %n step %c1 {

@@ -3,7 +3,7 @@
 
 // RUN: relax-opt %s -p schedule-outline-launches{overlap=true} | filecheck %s --check-prefix=OVERLAP
 
-// Sizes inside of a buffer may be open: a place is that of all rows before it.
+// Inner dimensions of a buffer may be dynamic: an address counts all rows before it.
 // OVERLAP-LABEL: gpu.module @open_gpu
 // OVERLAP:         %[[X:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [2, %{{.*}}, 4]
 // OVERLAP:         %[[B:.*]] = gpu.block_id  x
@@ -17,9 +17,9 @@
 // OVERLAP:         nvvm.prefetch
 // OVERLAP:         nvvm.griddepcontrol wait
 
-// A kernel that begins before the one in front of it has ended lets the next one do so,
-// and waits before it touches memory. What it reads is not constant meanwhile. What it asks
-// for ahead may come before.
+// Programmatic dependent launch: a kernel triggers its dependents, and waits before it
+// accesses memory. Its inputs are not constant meanwhile. Prefetches may come before the
+// wait.
 // OVERLAP-LABEL: gpu.module @k_gpu
 // OVERLAP:         gpu.func @k_0(%{{.*}}: memref<1xf32> {llvm.readonly}, %{{.*}}: memref<1xf32> {llvm.noalias}, %{{.*}}: index) kernel
 // OVERLAP-NEXT:      nvvm.griddepcontrol launch_dependents
@@ -42,8 +42,8 @@
 // OVERLAP:         gpu.launch_func @k_gpu::@k_0 {{.*}} {tir.waits}
 // OVERLAP:         gpu.launch_func @k_gpu::@k_1 {{.*}} {tir.waits}
 
-// Memory that a block shares is external: its size is the launch's, and it lies behind
-// whatever else is there.
+// Dynamic shared memory is external: its size is the launch's, and it follows all static
+// allocations.
 // PTX: .extern .shared .align 1024 .b8 shared[];
 // PTX: .visible .entry k_0(
 // PTX: .maxntid 128, 1, 1
@@ -52,7 +52,7 @@
 
 // CHECK-LABEL: gpu.module @k_gpu
 // CHECK:         memref.global @shared : memref<0xi8, #gpu.address_space<workgroup>> {alignment = 1024 : i64}
-// Pointers and sizes; what else the launch found around it is computed again.
+// Pointers and sizes; other values from outside of the launch are rematerialized.
 // CHECK:         gpu.func @k_0(%[[X:.*]]: memref<1xf32> {llvm.noalias, llvm.readonly}, %[[Y:.*]]: memref<1xf32> {llvm.noalias}, %[[N:.*]]: index) kernel
 // CHECK-SAME:      known_block_size = array<i32: 128, 1, 1>
 // CHECK:           memref.reinterpret_cast %[[X]] to offset: [0], sizes: [%[[N]], 4], strides: [4, 1]

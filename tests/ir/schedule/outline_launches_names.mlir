@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p schedule-outline-launches | filecheck %s
 // RUN: relax-opt %s -p "schedule-outline-launches,convert-scf-to-cf,expand-strided-metadata,lower-affine,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},reconcile-unrealized-casts),nvvm-attach-target{chip=sm_90a features=+ptx80},gpu-module-to-binary{format=isa}" | filecheck %s --check-prefix=PTX
 
-// Names of kernels are identifiers of PTX, whatever programs are called: LLVM ends the
-// process on others. Modules have names of their own.
+// Kernel names are valid PTX identifiers, whatever programs are called: LLVM aborts on others. GPU
+// modules have unique names.
 // PTX-LABEL: gpu.binary @k_1_k_gpu
 // PTX-SAME:    .visible .entry k_1_k_0(
 // PTX-LABEL: gpu.binary @_lambda__gpu_1

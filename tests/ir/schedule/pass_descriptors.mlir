@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p "schedule-outline-launches,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},reconcile-unrealized-casts),schedule-pass-descriptors" | filecheck %s
 // RUN: relax-opt %s -p schedule-outline-launches | filecheck %s --check-prefix=OUTLINED
 
-// A descriptor is made beside the launch, and lies in the kernel's parameters. Shared memory
-// is aligned as it asks.
+// A descriptor is created outside of the launch, and passed in the kernel's parameters. Shared
+// memory has its alignment.
 // CHECK:       llvm.func @k_0(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.align = 128 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant})
 // CHECK-NOT:     tir.by_value
 // CHECK-LABEL: func.func @k

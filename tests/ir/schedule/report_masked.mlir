@@ -1,6 +1,7 @@
 // RUN: relax-opt %s -p schedule-report-masked --split-input-file | filecheck %s
 
-// The runtime is told where a masked load or store begins, and how many bytes all lanes are.
+// The address of a masked load or store, and the bytes of all its lanes, are reported to the
+// runtime.
 // CHECK:       llvm.func @relax_rt2_masked_access(!llvm.ptr, i64)
 // CHECK-LABEL: llvm.func @masked(
 // CHECK-SAME:    %[[X:.*]]: !llvm.ptr, %[[Y:.*]]: !llvm.ptr, %[[MASK:.*]]: vector<4xi1>
@@ -17,7 +18,7 @@ llvm.func @masked(%x: !llvm.ptr, %y: !llvm.ptr, %mask: vector<4xi1>, %none: vect
 
 // -----
 
-// Without any, the module stays as it is.
+// Without masked accesses, the module is unchanged.
 // CHECK-NOT:   relax_rt2_masked_access
 // CHECK-LABEL: llvm.func @plain(
 llvm.func @plain(%x: !llvm.ptr) -> vector<4xf32> {

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-collapse-loops --split-input-file | filecheck %s
 
-// A plain nest becomes the grid of its block; a loop per axis, in the order of the axes.
+// A perfect nest becomes the domain of its block; a loop per axis, in the order of the axes.
 // CHECK-LABEL: func.func @sum
 // CHECK-NOT:     scf.for
 // CHECK:         "tir.block"()
@@ -34,7 +34,7 @@ func.func @sum(%x: memref<5x3xf32>, %o: memref<3xf32>) attributes {tir.prim_func
 
 // -----
 
-// Sizes that are known when it runs are computed in front of the block.
+// Dynamic sizes are computed before the block.
 // CHECK-LABEL: func.func @twice
 // CHECK-NOT:     scf.for
 // CHECK:         %[[N:.*]] = arith.muli %arg2
@@ -59,7 +59,7 @@ func.func @twice(%x: memref<?xf32> {tir.shape = #relax.shape<["2*n"]>}, %o: memr
 
 // -----
 
-// A loop that a schedule split stays, and so does the plain one beside it.
+// A loop split by a schedule stays, and so does the plain one next to it.
 // CHECK-LABEL: func.func @split
 // CHECK-COUNT-3: scf.for
 func.func @split(%x: memref<6xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {

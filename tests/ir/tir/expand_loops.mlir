@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p tir-expand-loops | filecheck %s
 // RUN: relax-opt %s -p tir-expand-loops,tir-collapse-loops | filecheck %s --check-prefix=BACK
 
-// A loop per axis goes around the block, under the names that the loops had.
+// A loop per axis is created around the block, with the former loop names.
 // CHECK-LABEL: func.func @transpose
 // CHECK:         %[[C2:.*]] = arith.constant 2 : index
 // CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[C2]]
@@ -10,7 +10,7 @@
 // CHECK:         } {tir.kind = "serial", tir.name = "j"}
 // CHECK:       } {tir.kind = "serial", tir.name = "i"}
 
-// And they go again.
+// And collapsed again.
 // BACK-LABEL: func.func @transpose
 // BACK-NEXT:    "tir.block"()
 // BACK-NOT:     scf.for

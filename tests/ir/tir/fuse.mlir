@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse --split-input-file | filecheck %s
 
-// Maps are written into the map that reads them: one block, no buffer between.
+// Elementwise producers are inlined into their consumer: one block, no buffer between.
 // CHECK-LABEL: func.func @fused_tir_exp_add
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         math.exp
@@ -20,7 +20,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// A costly map that a broadcast would repeat keeps its buffer.
+// An expensive producer that a broadcast would recompute keeps its buffer.
 // CHECK-LABEL: func.func @fused_tir_exp_add
 // CHECK:         tir.alloc_buffer
 // CHECK:         math.exp
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// Equal groups are one program, and what is no longer called goes.
+// Equal groups share one program, and uncalled programs are removed.
 // CHECK-LABEL: func.func @fused_tir_exp_tir_tanh
 // CHECK-NOT:   func.func @fused
 // CHECK-NOT:   func.func @tir_exp
@@ -49,7 +49,7 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<
 
 // -----
 
-// A map that is read twice in one place is computed once, however many follow.
+// A producer that is read twice at one point is computed once, however many consumers follow.
 // CHECK-LABEL: func.func @fused_tir_exp_multiply_multiply_multiply
 // CHECK:         math.exp
 // CHECK-NOT:     math.exp
@@ -69,7 +69,7 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-// What a costly map was written into is costly, too, and keeps its buffer.
+// A block into which an expensive producer was inlined is expensive, too, and keeps its buffer.
 // CHECK-LABEL: func.func @fused_tir_exp_multiply_add
 // CHECK:         %[[PART:.+]] = "tir.alloc_buffer"
 // CHECK-SAME:    memref<3xf32>

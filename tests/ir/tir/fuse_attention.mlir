@@ -1,10 +1,11 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{vector-bits=512 int8-dot=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention,tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s --check-prefix=LOOPS
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{sm=90},tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s --check-prefix=LOOPS
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{sm=90 tf32=true}" --split-input-file | filecheck %s --check-prefix=GPU
 
-// Products, the map after the first, and the softmax are one program, in which they stand as they were.
+// Two matmuls, the elementwise block after the first, and the softmax become one program with the
+// same blocks.
 // LOOPS-LABEL: func.func @fused_fused_matmul_multiply_softmax_matmul1
 // LOOPS-SAME:    tir.rule = "Attention"
 // CHECK-LABEL: func.func @fused_fused_matmul_multiply_softmax_matmul1(%arg0: memref<2x3x7x4xf32>, %arg1: memref<2x3x4x5xf32>, %arg2: memref<f32>, %arg3: memref<2x3x5x6xf32>, %arg4: memref<2x3x7x6xf32>)
@@ -29,7 +30,7 @@ func.func @attention(%q: tensor<2x3x7x4xf32>, %k: tensor<2x3x4x5xf32>, %c: tenso
 
 // -----
 
-// A product is the end of one attention or the beginning of another.
+// A matmul belongs to one attention only.
 // CHECK-LABEL: func.func @twice(
 // CHECK-COUNT-3: relax.call_tir
 // CHECK-NOT:     relax.call_tir
@@ -48,7 +49,7 @@ func.func @twice(%q: tensor<3x7x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x5x
 
 // -----
 
-// Open sizes are no obstacle, and two that are equal share a program.
+// Symbolic sizes are supported, and equal attentions share a program.
 // CHECK-LABEL: func.func @fused_matmul_softmax_matmul1{{.*}}(%arg0: memref<?x?x4xf32>
 // CHECK-NOT:   func.func @fused_matmul
 // CHECK-LABEL: func.func @open(
@@ -68,7 +69,7 @@ func.func @open(%q: tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>, %k: tensor
 
 // -----
 
-// Two rows are more than one, and there may be 512 products in all of a score.
+// Two rows are enough, and K may be up to 512.
 // CHECK-LABEL: func.func @smaller(
 // CHECK-COUNT-1: relax.call_tir
 // CHECK-NOT:     relax.call_tir
@@ -81,7 +82,7 @@ func.func @smaller(%q: tensor<2x400xf32>, %k: tensor<400x5xf32>, %v: tensor<5x11
 
 // -----
 
-// On a GPU constants are no obstacle, and heads may be large.
+// On a GPU constants are supported, and large heads.
 // CHECK-LABEL: func.func @constant(
 // CHECK-COUNT-3: relax.call_tir
 // GPU-LABEL: func.func @constant(
@@ -98,7 +99,8 @@ func.func @constant(%q: tensor<9x512xf32>, %k: tensor<512x2xf32>) -> tensor<9x2x
 
 // -----
 
-// It needs a softmax there, whose parts can be put together; on a CPU any rows will do.
+// It needs a softmax that can be split along the keys; on a CPU any reductions over rows are
+// supported.
 // CHECK-LABEL: func.func @normalised(
 // CHECK-COUNT-1: relax.call_tir
 // CHECK-NOT:     relax.call_tir
@@ -114,7 +116,7 @@ func.func @normalised(%q: tensor<9x4xf32>, %k: tensor<4x5xf32>, %v: tensor<5x6xf
 
 // -----
 
-// Heads that share keys are one program, too, with a map that tells which keys a query sees.
+// Grouped-query attention is one program, too, with a causal mask.
 // CHECK-LABEL: func.func @shared(
 // CHECK-COUNT-1: relax.call_tir
 // CHECK-NOT:     relax.call_tir

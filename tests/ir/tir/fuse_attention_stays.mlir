@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
-// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{bf16-dots=true} --split-input-file | filecheck %s --check-prefix=DOTS
-// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{tiles=true} --split-input-file | filecheck %s --check-prefix=TILES
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{bf16-dot=true} --split-input-file | filecheck %s --check-prefix=DOTS
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{amx=true} --split-input-file | filecheck %s --check-prefix=TILES
 
-// Weights that are returned must be written, so nothing is fused.
+// Weights that are returned must be materialised, so nothing is fused.
 // CHECK-LABEL: func.func @returned(
 // CHECK-COUNT-3: relax.call_tir
 func.func @returned(%q: tensor<3x7x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x6xf32>) -> (tensor<3x7x6xf32>, tensor<3x7x5xf32>) {
@@ -26,7 +26,7 @@ func.func @queries(%q: tensor<3x7x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x
 
 // -----
 
-// Products without anything between them that needs whole rows stay apart, too.
+// Matmuls without a row reduction between them stay apart, too.
 // CHECK-LABEL: func.func @layers(
 // CHECK-COUNT-2: relax.call_tir
 func.func @layers(%q: tensor<7x4xf32>, %k: tensor<4x5xf32>, %v: tensor<5x6xf32>) -> tensor<7x6xf32> {
@@ -38,7 +38,7 @@ func.func @layers(%q: tensor<7x4xf32>, %k: tensor<4x5xf32>, %v: tensor<5x6xf32>)
 
 // -----
 
-// What somebody else computes cannot be merged.
+// External programs cannot be merged.
 // CHECK-LABEL: func.func @elsewhere(
 // CHECK-COUNT-3: relax.call_tir
 func.func private @given(memref<3x7x5xf32>, memref<3x7x5xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64}
@@ -52,7 +52,7 @@ func.func @elsewhere(%q: tensor<3x7x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x
 
 // -----
 
-// One query has few scores: its products stay as they are.
+// One query has few scores: its matmuls stay as they are.
 // CHECK-LABEL: func.func @step(
 // CHECK-COUNT-3: relax.call_tir
 func.func @step(%q: tensor<3x1x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x6xf32>) -> tensor<3x1x6xf32> {
@@ -64,7 +64,7 @@ func.func @step(%q: tensor<3x1x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x6xf
 
 // -----
 
-// Constants are packed when the model is compiled, into blocks that this would not read.
+// Constants are prepacked into panels, which the rule does not read.
 // CHECK-LABEL: func.func @constant(
 // CHECK-COUNT-3: relax.call_tir
 func.func @constant(%q: tensor<7x4xf32>, %k: tensor<4x2xf32>) -> tensor<7x2xf32> {
@@ -77,7 +77,7 @@ func.func @constant(%q: tensor<7x4xf32>, %k: tensor<4x2xf32>) -> tensor<7x2xf32>
 
 // -----
 
-// A score of 513 products takes long to compute, not to bring from memory.
+// Scores with K = 513 are bound by computation, not by memory.
 // CHECK-LABEL: func.func @large(
 // CHECK-COUNT-3: relax.call_tir
 func.func @large(%q: tensor<7x400xf32>, %k: tensor<400x5xf32>, %v: tensor<5x113xf32>) -> tensor<7x113xf32> {
@@ -89,7 +89,7 @@ func.func @large(%q: tensor<7x400xf32>, %k: tensor<400x5xf32>, %v: tensor<5x113x
 
 // -----
 
-// Products of bf16 that the machine sums by two stay products of their own.
+// bf16 matmuls with dot-product instructions stay apart.
 // CHECK-LABEL: func.func @narrow(
 // CHECK-COUNT-1: relax.call_tir
 // CHECK-NOT:     relax.call_tir
@@ -105,7 +105,7 @@ func.func @narrow(%q: tensor<7x4xbf16>, %k: tensor<4x6xbf16>, %v: tensor<6x8xbf1
 
 // -----
 
-// So do those that it multiplies in tiles.
+// So do those with AMX.
 // TILES-LABEL: func.func @heads(
 // TILES-COUNT-3: relax.call_tir
 func.func @heads(%q: tensor<7x32xbf16>, %k: tensor<32x16xbf16>, %v: tensor<16x32xbf16>) -> tensor<7x32xbf16> {

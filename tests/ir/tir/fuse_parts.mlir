@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-fuse --split-input-file | filecheck %s
 
-// Parts of buffers have the strides that the buffers have, of which the sizes became numbers.
+// Subviews have the strides of their buffers, of which dimensions became static.
 // CHECK-LABEL: func.func @kept
 // CHECK-SAME:    memref<4x5xf32>
 // CHECK:         %[[kept:.*]] = "tir.alloc_buffer"(){{.*}}-> memref<4x5xf32>
@@ -73,7 +73,7 @@ func.func @work(%arg0: memref<?x?xf32> {relax.name = "X", tir.handle = "x", tir.
 
 // -----
 
-// Of sizes that stay open, strides have the names that they have in the program.
+// Symbolic strides have the names of the fused program's symbols.
 // CHECK-LABEL: func.func @kept
 // CHECK:         strides = ["s1", "1"]
 // CHECK-SAME:      to memref<1x?xf32, strided<[?, 1], offset: ?>>
@@ -139,7 +139,7 @@ func.func @work(%arg0: memref<?x?xf32> {relax.name = "X", tir.handle = "x", tir.
 
 // -----
 
-// Strides that sizes make up, too.
+// Strides that are expressions, too.
 // CHECK-LABEL: func.func @kept
 // CHECK:         elem_offset = "2*s1", strides = ["2*s1", "1"]
 // CHECK-SAME:      to memref<1x?xf32, strided<[?, 1], offset: ?>>

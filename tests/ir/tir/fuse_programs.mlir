@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-fuse --split-input-file | filecheck %s
 
-// A map that its reader needs at two places is computed once, into a buffer.
+// A producer that its consumer reads at two points is computed once, into a buffer.
 // CHECK-LABEL: func.func @neighbours
 // CHECK:         tir.alloc_buffer
 // CHECK:         arith.negf
@@ -45,7 +45,7 @@ func.func @sums(%x: memref<9xf32>, %o: memref<8xf32>) attributes {tir.prim_func,
 
 // -----
 
-// So is one that two blocks read, and the block between them goes where it is read.
+// So is one that two blocks read; the block between them is inlined where it is read.
 // CHECK-LABEL: func.func @two_readers
 // CHECK:         %[[T:.*]] = "tir.alloc_buffer"
 // CHECK-NOT:     tir.alloc_buffer
@@ -108,7 +108,7 @@ func.func @shift(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 
 // -----
 
-// A sum is finished before it is read.
+// A reduction is complete before it is read.
 // CHECK-LABEL: func.func @after_sum
 // CHECK:         tir.alloc_buffer
 // CHECK:         arith.addf
@@ -156,7 +156,7 @@ func.func @sum(%x: memref<4x3xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 
 // -----
 
-// A cheap map is repeated rather than kept.
+// A cheap producer is recomputed rather than stored.
 // CHECK-LABEL: func.func @cheap
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         memref.load %arg0[%[[J:.*]]] : memref<3xf32>
@@ -198,7 +198,7 @@ func.func @repeat(%x: memref<3xf32>, %o: memref<2x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// A costly one too, where each element is read once, in whatever order.
+// An expensive one is inlined, too, if each element is read once, in any order.
 // CHECK-LABEL: func.func @reordered
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         ^bb0(%[[I:.*]]: index, %[[J:.*]]: index):
@@ -239,7 +239,7 @@ func.func @turn(%x: memref<3x2xf32>, %o: memref<2x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// Not where the diagonal is read again and again.
+// Not if the diagonal is read repeatedly.
 // CHECK-LABEL: func.func @diagonal
 // CHECK:         tir.alloc_buffer
 // CHECK:         math.exp
@@ -278,7 +278,7 @@ func.func @diagonals(%x: memref<3x3xf32>, %o: memref<3x2xf32>) attributes {tir.p
 
 // -----
 
-// A map of what is stored elsewhere than at the axes is computed there.
+// An elementwise consumer of a permuted result is inlined there.
 // CHECK-LABEL: func.func @turned
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         %[[A:.*]] = memref.load %arg0[%[[I:.*]], %[[J:.*]]]
@@ -318,7 +318,7 @@ func.func @turn(%x: memref<3x3xf32>, %o: memref<3x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// A map of what two blocks write is written into both.
+// An elementwise consumer of a buffer that two blocks write is inlined into both.
 // CHECK-LABEL: func.func @joined
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         %[[LOW:.*]] = arith.negf
@@ -369,7 +369,7 @@ func.func @twice(%x: memref<2xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 
 // -----
 
-// Not if the map reads its input backwards,
+// Not if it reads its input backwards,
 // CHECK-LABEL: func.func @backwards
 // CHECK:         tir.alloc_buffer
 // CHECK:         name = "low"
@@ -418,7 +418,7 @@ func.func @reverse(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fu
 
 // -----
 
-// nor if it is a sum,
+// nor if it is a reduction,
 // CHECK-LABEL: func.func @summed
 // CHECK:         tir.alloc_buffer
 // CHECK:         name = "high"
@@ -472,7 +472,7 @@ func.func @sum(%x: memref<4xf32>, %o: memref<f32>) attributes {tir.prim_func, ti
 
 // -----
 
-// nor if it needs what is computed only after the parts: one of the two buffers stays.
+// nor if it needs a value that is computed after the writers: one of the two buffers stays.
 // CHECK-LABEL: func.func @late
 // CHECK:         %[[T:.*]] = "tir.alloc_buffer"
 // CHECK-NOT:     tir.alloc_buffer
@@ -526,8 +526,8 @@ func.func @add(%x: memref<4xf32>, %y: memref<4xf32>, %o: memref<4xf32>) attribut
 
 // -----
 
-// A map that reads only some of what is written in parts stays apart: the parts would write
-// past its end.
+// A consumer that reads only part of a piecewise buffer stays apart: inlined, it would write out of
+// bounds.
 // CHECK-LABEL: func.func @begins
 // CHECK:         tir.alloc_buffer
 // CHECK:         arith.negf

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,tir-fuse{inline=false} | filecheck %s
 
-// The blocks of both programs follow each other, each under a name of its own.
+// The blocks of both programs are concatenated, with unique names.
 // CHECK-LABEL: func.func @main
 // CHECK:         "relax.call_tir"(%{{.*}}) {callee = @fused, relax.dataflow = 0 : i64, relax.name = "gv"
 // CHECK:       func.func private @fused

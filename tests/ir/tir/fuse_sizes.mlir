@@ -1,6 +1,7 @@
 // RUN: relax-opt %s -p tir-fuse --split-input-file | filecheck %s
 
-// Sizes are one each, whatever they are made of, if no program looks into them.
+// Each distinct dimension becomes a symbol, whatever its expression, if no program computes with
+// it.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @longer, sizes = #relax.shape<["n", "2*n"]>
 // CHECK-LABEL: func.func @longer(
@@ -21,8 +22,8 @@ func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memr
 
 // -----
 
-// A program that computes a size from another keeps doing so: what is fused with it sees
-// that both are one.
+// A program that computes a size from another keeps doing so: programs fused with it see that both
+// are equal.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @longer, sizes = #relax.shape<["n"]>
 // CHECK-LABEL: func.func @longer(
@@ -43,7 +44,7 @@ func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memr
 
 // -----
 
-// Here a call needs n, where the group takes and gives 2*n.
+// Here a call needs n, where the group takes and returns 2*n.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @there_and_back, sizes = #relax.shape<["n"]>
 // CHECK-LABEL: func.func @there_and_back(
@@ -70,7 +71,7 @@ func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memr
 
 // -----
 
-// A program that nobody calls goes.
+// A program without callers is removed.
 // CHECK-LABEL: func.func @main
 // CHECK:       func.func @used
 // CHECK-NOT:   func.func @unused
@@ -88,7 +89,7 @@ func.func @unused(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fun
 
 // -----
 
-// A program that is all there is stays.
+// The only program of a module stays.
 // CHECK-LABEL: func.func @alone
 func.func @alone(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   return
@@ -96,7 +97,7 @@ func.func @alone(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs =
 
 // -----
 
-// A buffer inside a program has its sizes by the names that they have in what it becomes.
+// The symbols of a buffer inside of a program are substituted in the fused program.
 // CHECK-LABEL: func.func @kept(
 // CHECK-SAME:    %[[N:[^:]*]]: index {tir.symbol = "s0"}, %[[M:[^:]*]]: index {tir.symbol = "s1"})
 // CHECK:         "tir.alloc_buffer"(%[[N]], %[[M]]) {shape = #relax.shape<["s0", "s1"]>}
@@ -117,7 +118,7 @@ func.func @keep(%x: memref<?x?xf32> {tir.shape = #relax.shape<["s1", "s0"]>}, %o
 
 // -----
 
-// It is of known size where the call says a number.
+// It has a static shape if the call has a static size.
 // CHECK-LABEL: func.func @kept(
 // CHECK-SAME:    %[[N:[^:]*]]: index {tir.symbol = "s0"})
 // CHECK:         "tir.alloc_buffer"(%[[N]]) {shape = #relax.shape<["s0", "5"]>} : (index) -> memref<?x5xf32>

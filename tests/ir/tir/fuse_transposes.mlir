@@ -2,7 +2,7 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes --split-input-file | filecheck %s --check-prefix=FUSED
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-fuse-transposes{parts=true} --split-input-file | filecheck %s --check-prefix=PARTS
 
-// The product reads its operand in the order before the transpose.
+// The matmul reads its operand in the order before the transpose.
 // CHECK-LABEL: func.func @read(
 // CHECK-NOT:     callee = @transpose
 // CHECK:         "relax.call_tir"(%{{.+}}) {callee = @matmul_1, {{.*}} (tuple<tensor<2x7x3x4xf32>, tensor<2x3x4x5xf32>>)
@@ -17,7 +17,7 @@ func.func @read(%x: tensor<2x7x3x4xf32>, %y: tensor<2x3x4x5xf32>) -> tensor<2x3x
 
 // -----
 
-// It writes its result in the order after the transpose, whoever reads that.
+// It writes its result in the order after the transpose, for any consumer.
 // CHECK-LABEL: func.func @write(
 // CHECK:         %[[Y:.+]] = "relax.call_tir"(%{{.+}}) {callee = @matmul_1, {{.*}} -> tensor<2x7x3x5xf32>
 // CHECK-NEXT:    relax.reshape
@@ -32,7 +32,7 @@ func.func @write(%x: tensor<2x3x7x4xf32>, %y: tensor<2x3x4x5xf32>) -> tensor<14x
 
 // -----
 
-// One that moves the last dimension is a copy worth its while; so is one that the model returns.
+// A transpose that moves the last dimension stays; so does one that the model returns.
 // CHECK-LABEL: func.func @stays(
 // CHECK:         callee = @transpose,
 // CHECK:         callee = @transpose1,
@@ -46,7 +46,7 @@ func.func @stays(%x: tensor<3x5x4xf32>, %y: tensor<3x5x2xf32>) -> (tensor<5x3x4x
 
 // -----
 
-// Between two maps it is gone, too, and open sizes are no obstacle.
+// Between two elementwise programs it is folded, too, also with symbolic sizes.
 // CHECK-LABEL: func.func @maps(
 // CHECK-NOT:     callee = @transpose
 // CHECK:         callee = @tir_exp_1
@@ -61,7 +61,7 @@ func.func @maps(%x: tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>) -> tensor<
 
 // -----
 
-// The columns of a product are copied into panels anyway, so they are read as they lie.
+// The columns of a matmul are packed into panels anyway, so they are read untransposed.
 // CHECK-LABEL: func.func @columns(
 // CHECK-NOT:     callee = @transpose
 // CHECK:         callee = @matmul_1
@@ -76,8 +76,8 @@ func.func @columns(%x: tensor<6x4xf32>, %y: tensor<5x4xf32>) -> tensor<6x5xf32> 
 
 // -----
 
-// A map on the way to such columns keeps the order of what it reads; one that a model returns, or
-// that does not move the last dimension, stays as it is.
+// An elementwise program before such columns keeps its input's order; one that a model returns, or
+// that keeps the last dimension, stays.
 // FUSED-LABEL: func.func @fused_cast_transpose1_1(%arg0: memref<5x4xf32>, %arg1: memref<5x4xf16>)
 // FUSED:         ^bb0(%[[I:.+]]: index, %[[J:.+]]: index):
 // FUSED:         memref.load %arg0[%[[I]], %[[J]]]
@@ -99,8 +99,8 @@ func.func @mapped(%x: tensor<6x4xf16>, %y: tensor<5x4xf32>, %z: tensor<5x4xf32>)
 
 // -----
 
-// What also takes a part of its operand is no transpose, though it begins with the first element.
-// Where parts are dropped, the product reads the part where it is, in the order that it has there.
+// A slice is no transpose, even if it begins with the first element. With `parts`, the matmul reads
+// the slice of the whole tensor, in its order there.
 // PARTS-LABEL: func.func @part(
 // PARTS-NOT:     slice
 // PARTS:         callee = @matmul_1, {{.*}} (tuple<tensor<2x9x4xf32>, tensor<3x4x5xf32>>) -> tensor<3x2x5xf32>
@@ -119,7 +119,7 @@ func.func @part(%x: tensor<2x9x4xf32>, %y: tensor<3x4x5xf32>) -> tensor<3x2x5xf3
 
 // -----
 
-// Nor is what reads it in both orders, though one of them is turned.
+// Nor is a program that reads both orders, though one of them is transposed.
 // FUSED-LABEL: func.func @both_orders(
 // FUSED:         callee = @fused_transpose_add,
 // FUSED:         callee = @matmul,
@@ -132,7 +132,8 @@ func.func @both_orders(%x: tensor<6x4xf32>, %y: tensor<4x4xf32>) -> tensor<6x4xf
 
 // -----
 
-// Parts begin anywhere; open sizes that are whole stay open. All that reads a part must take it so.
+// Slices have offsets; symbolic dimensions may only be sliced whole. All consumers of a slice must
+// accept it.
 // PARTS-LABEL: func.func @begins(
 // PARTS-NOT:     slice
 // PARTS:         callee = @matmul_1,
@@ -149,7 +150,8 @@ func.func @begins(%x: tensor<?x12xf32, #relax.shape<["n", "12"]>>, %y: tensor<4x
 
 // -----
 
-// A part that the model returns is copied, and so is every second element, or a part of what is open.
+// A slice that the model returns is copied, and so is a strided slice, or a slice of a symbolic
+// dimension.
 // PARTS-LABEL: func.func @copied(
 // PARTS:         callee = @strided_slice,
 // PARTS:         callee = @strided_slice1,

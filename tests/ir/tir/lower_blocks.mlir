@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-lower-blocks --split-input-file | filecheck %s
 
-// The start value is written where the reduce axis begins, under the block's predicate.
+// The initialization is executed at the first reduction point, under the block's predicate.
 // CHECK-LABEL: func.func @sum
 // CHECK-NOT:     tir.block
 // CHECK:         scf.if %{{.*}} {
@@ -44,7 +44,7 @@ func.func @sum(%x: memref<3x5xf32>, %o: memref<3xf32>) attributes {tir.prim_func
 
 // -----
 
-// A buffer of a block becomes one of the program, in the only memory that there is.
+// A block's buffer becomes one of the program, in the only memory space.
 // CHECK-LABEL: func.func @cached
 // CHECK-NEXT:    %[[B:.*]] = "tir.alloc_buffer"() {{.*}} -> memref<4xf32>
 // CHECK:         scf.for
@@ -70,7 +70,7 @@ func.func @cached(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fun
 
 // -----
 
-// A program that nobody scheduled is left for `tir-to-linalg`.
+// An unscheduled program is left for `tir-to-linalg`.
 // CHECK-LABEL: func.func @plain
 // CHECK-NEXT:    "tir.block"()
 func.func @plain(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -85,7 +85,7 @@ func.func @plain(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 
 // -----
 
-// Neighbours are loaded at once; what lies apart, element by element, from the first place on.
+// Contiguous elements are loaded as a vector, others one by one.
 // CHECK-LABEL: func.func @vectors
 // CHECK:         %[[V:.*]] = vector.load %arg0[%{{.*}}] : memref<9xf32>, vector<3xf32>
 // CHECK-COUNT-3: memref.store %{{.*}}, %arg1[%{{.*}}] : memref<9xf32>
@@ -104,7 +104,7 @@ func.func @vectors(%x: memref<9xf32>, %o: memref<9xf32>) attributes {tir.prim_fu
 
 // -----
 
-// A run of numbers is its first one, and multiples of the step.
+// A ramp is its base plus multiples of the stride.
 // CHECK-LABEL: func.func @run
 // CHECK-DAG:     %[[N:.*]] = arith.constant dense<[0, 1, 2]> : vector<3xi32>
 // CHECK-DAG:     %[[BASE:.*]] = vector.broadcast %arg1 : i32 to vector<3xi32>
@@ -124,7 +124,7 @@ func.func @run(%o: memref<3xi32>, %base: i32 {tir.param}) attributes {tir.prim_f
 
 // -----
 
-// A second shape for memory is a view of it; what is said of statements goes.
+// An aliasing buffer is a view; attribute statements are removed.
 // CHECK-LABEL: func.func @viewed
 // CHECK-NEXT:    %[[V:.*]] = memref.reinterpret_cast %arg0 to offset: [0], sizes: [2, 3], strides: [3, 1] : memref<6xf32> to memref<2x3xf32>
 // CHECK:         memref.store %{{.*}}, %[[V]]
@@ -143,7 +143,7 @@ func.func @viewed(%o: memref<6xf32>, %value: f32 {tir.param}) attributes {tir.pr
 
 // -----
 
-// A call of a C function declares it; the address of an element is a number of 64 bits.
+// A call of a C function declares it; the address of an element is a 64-bit integer.
 // CHECK-LABEL: func.func private @fill(i64, i32) -> i32
 // CHECK-LABEL: func.func @calls(
 // CHECK-SAME:    %[[O:[a-z0-9]+]]: memref<2x3xf32>
@@ -165,8 +165,8 @@ func.func @calls(%o: memref<2x3xf32>) attributes {tir.prim_func, tir.num_outputs
 
 // -----
 
-// The sum of no element is the start value, which stands before the loops of a whole grid
-// whose extent is not known.
+// An empty reduction is its initial value, which is stored before the loops of a domain of dynamic
+// size.
 // CHECK-LABEL: func.func @grid
 // CHECK:         scf.for %[[I:.*]] =
 // CHECK-NOT:       scf.for
@@ -195,7 +195,7 @@ func.func @grid(%x: memref<3x?xf32> {tir.shape = #relax.shape<["3", "n"]>}, %o: 
   return
 }
 
-// A buffer whose size depends on loops has the greatest size of all steps.
+// A buffer whose size depends on loops has the largest size of all iterations.
 // CHECK-LABEL: func.func @triangle
 // CHECK:         "tir.alloc_buffer"() {shape = #relax.shape<["2", "9"]>{{.*}}} : () -> memref<2x9xf32>
 // CHECK:         "tir.alloc_buffer"() {shape = #relax.shape<["6"]>{{.*}}} : () -> memref<6xf32>

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-lower-blocks --split-input-file --expect-error | filecheck %s
 
-// CHECK: error: {{.*}}expected a vector of known length, got one that the machine decides
+// CHECK: error: {{.*}}expected a vector of fixed length, got a scalable vector
 func.func @scalable(%o: memref<9xi32>, %base: i32 {tir.param}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %v = "tir.ramp"(%base, %base) : (i32, i32) -> vector<[2]xi32>
   %to = arith.index_cast %v : vector<[2]xi32> to vector<[2]xindex>
@@ -10,7 +10,7 @@ func.func @scalable(%o: memref<9xi32>, %base: i32 {tir.param}) attributes {tir.p
 
 // -----
 
-// CHECK: error: {{.*}}a predicate of lanes has no lowering for a CPU: expected all lanes
+// CHECK: error: {{.*}}a predicated vector access has no lowering: expected a mask of all lanes
 func.func @masked(%o: memref<9xi32>, %base: i32 {tir.param}, %mask: vector<2xi1> {tir.param}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %v = "tir.ramp"(%base, %base) : (i32, i32) -> vector<2xi32>
   %to = arith.index_cast %v : vector<2xi32> to vector<2xindex>
@@ -20,7 +20,7 @@ func.func @masked(%o: memref<9xi32>, %base: i32 {tir.param}, %mask: vector<2xi1>
 
 // -----
 
-// CHECK: error: {{.*}}a buffer in foreign memory has no lowering for a CPU
+// CHECK: error: {{.*}}a buffer over a foreign pointer has no lowering
 func.func @foreign(%o: memref<6xf32>, %p: !llvm.ptr {tir.param}, %value: f32 {tir.param}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %c0 = arith.constant 0 : index
   %v = "tir.decl_buffer"(%p) {shape = #relax.shape<["2"]>} : (!llvm.ptr) -> memref<2xf32>
@@ -30,7 +30,7 @@ func.func @foreign(%o: memref<6xf32>, %p: !llvm.ptr {tir.param}, %value: f32 {ti
 
 // -----
 
-// CHECK: error: {{.*}}size 0 of a buffer depends on loops: expected that numbers bound those
+// CHECK: error: {{.*}}size 0 of a buffer depends on loops: expected loops of constant bounds
 func.func @unbounded(%x: memref<?xf32> {tir.shape = #relax.shape<["n"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["n"]>}, %n: index {tir.symbol = "n"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

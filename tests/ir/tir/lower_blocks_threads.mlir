@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p tir-lower-blocks{threads=true} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p tir-lower-blocks --split-input-file | filecheck %s --check-prefix=SERIAL
 
-// Threads have memory of their own, and some that they share with those of their block.
+// Thread-local and shared buffers get their address spaces.
 // CHECK-LABEL: func.func @turn
 // CHECK-DAG:     %[[OWN:.*]] = memref.alloc() : memref<2x3xf32, #gpu.address_space<private>>
 // CHECK-DAG:     %[[SHARED:.*]] = memref.alloc() : memref<2x3xf32, #gpu.address_space<workgroup>>
@@ -12,7 +12,7 @@
 // CHECK:         memref.load %[[SHARED]]
 // CHECK:         } {tir.kind = "thread_binding", tir.thread = "blockIdx.x"}
 
-// A machine without threads has one memory.
+// A target without threads has one memory space.
 // SERIAL-LABEL: func.func @turn
 // SERIAL-COUNT-2: "tir.alloc_buffer"() {{.*}} : () -> memref<2x3xf32>
 func.func @turn(%a: memref<2x3xf32>, %b: memref<2x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -42,7 +42,7 @@ func.func @turn(%a: memref<2x3xf32>, %b: memref<2x3xf32>) attributes {tir.prim_f
 
 // -----
 
-// A sum that threads share stays a block; without threads it is written out.
+// A cross-thread reduction stays a block; without threads it is lowered to loops.
 // CHECK-LABEL: func.func @row_sums
 // CHECK:         "tir.block"(%{{.*}}, %{{.*}}) ({
 // CHECK:         } {tir.kind = "thread_binding", tir.thread = "threadIdx.x"}
@@ -76,7 +76,7 @@ func.func @row_sums(%a: memref<2x3xf32>, %b: memref<2xf32>) attributes {tir.prim
 
 // -----
 
-// Threads that wait for each other do so.
+// Barriers are kept.
 // CHECK-LABEL: func.func @wait
 // CHECK:         memref.store
 // CHECK-NEXT:    gpu.barrier
@@ -98,7 +98,7 @@ func.func @wait(%a: memref<3xf32>, %b: memref<3xf32>) attributes {tir.prim_func,
 
 // -----
 
-// A program that binds no loop to threads has one memory, too.
+// A program without thread-bound loops has one memory space, too.
 // CHECK-LABEL: func.func @plain
 // CHECK:         "tir.alloc_buffer"() {{.*}} : () -> memref<3xf32>
 func.func @plain(%a: memref<3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {

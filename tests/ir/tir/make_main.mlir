@@ -1,8 +1,8 @@
 // RUN: relax-opt %s -p "tir-make-main{program=scale}" | filecheck %s
 // RUN: relax-opt %s -p "tir-make-main{program=scale integers=true}" | filecheck %s --check-prefix=GPU
 
-// What is called with arrays takes the parameters in the order of the script: here the
-// destination, a number, a size, a source. The number is read from memory.
+// The entry point takes the parameters in the order of the script: here the destination, a scalar,
+// a size, a source. The scalar is loaded from memory.
 // CHECK:       relax.signature = "{\22inputs\22: [{\22name\22: \22y\22
 // CHECK-SAME:  \22name\22: \22factor\22, \22dtype\22: \22float32\22, \22shape\22: []}
 // CHECK-SAME:  \22symbols\22: [\22n\22]
@@ -20,7 +20,7 @@
 // CHECK:         memref.load %[[PLACE]][] : memref<f32>
 // CHECK-NOT:   func.func @other
 
-// What starts kernels of a GPU gives them sizes alone: they read all other numbers themselves.
+// GPU launches pass sizes only: kernels load all other integers themselves.
 // GPU-LABEL: func.func @main(
 // GPU-SAME:    %[[COUNT:[a-z0-9]+]]: memref<i32>
 // GPU-NOT:     memref.load

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-mark-in-place --split-input-file | filecheck %s
 
-// What is added to a product is read where the sum is written; the factors are read elsewhere.
+// A residual is read where the sum is written; the matmul's operands are read elsewhere.
 // CHECK-LABEL: func.func @fused_matmul_add
 // CHECK-SAME:    tir.in_place = array<i64: 2>
 func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %r: tensor<8x8xf32>) -> tensor<8x8xf32> {
@@ -11,7 +11,7 @@ func.func @main(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %r: tensor<8x8xf32>) -
 
 // -----
 
-// A row that is added to all rows is needed more than once.
+// A row that is broadcast to all rows is read more than once.
 // CHECK-LABEL: func.func @add
 // CHECK-SAME:    tir.in_place = array<i64: 0>
 func.func @main(%x: tensor<8x8xf32>, %r: tensor<1x8xf32>) -> tensor<8x8xf32> {
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<8x8xf32>, %r: tensor<1x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
-// A softmax reads whole rows, and a transposition elsewhere than it writes.
+// A softmax reads whole rows, and a transpose reads other elements than it writes.
 // CHECK-LABEL: func.func @softmax
 // CHECK-NOT:     tir.in_place
 // CHECK-LABEL: func.func @transpose
@@ -34,7 +34,7 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
-// Numbers of another type are not where the result's are.
+// An argument of another type cannot be overwritten.
 // CHECK-LABEL: func.func @cast
 // CHECK-NOT:     tir.in_place
 // CHECK-LABEL: func.func @tir_exp

@@ -2,8 +2,8 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=128} --split-input-file | filecheck %s --check-prefix=NARROW
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants --split-input-file | filecheck %s --check-prefix=WIDE
 
-// Columns of a weight in blocks as wide as the register tile: 70 columns are one block of 48, and
-// one that zeros fill up. Narrow vectors have narrower tiles. The old array goes.
+// Columns of a weight in panels as wide as the register tile: 70 columns are one panel of 48, and
+// one padded with zeros. Narrow vectors have narrower tiles. The old array is removed.
 // CHECK-LABEL: func.func @blocks
 // CHECK-NEXT:    %[[W:.+]] = "relax.constant"() {value = #relax.const<"constant.packed">} : () -> tensor<2x5x48xf32>
 // CHECK-NOT:     relax.constant
@@ -27,7 +27,7 @@ func.func @blocks(%x: tensor<64x5xf32>) -> tensor<64x70xf32> {
 
 // -----
 
-// What the run gives is where it is.
+// Activations are not packed.
 // CHECK-LABEL: func.func @given
 // CHECK:         callee = @matmul, {{.*}} tensor<5x70xf32>>
 // CHECK-LABEL: func.func @matmul(
@@ -39,7 +39,7 @@ func.func @given(%x: tensor<64x5xf32>, %w: tensor<5x70xf32>) -> tensor<64x70xf32
 
 // -----
 
-// Vectors hold half as many numbers of 64 bits.
+// Vectors hold half as many 64-bit elements.
 // CHECK-LABEL: func.func @doubles
 // CHECK:         tensor<3x5x24xf64>
 // CHECK-LABEL: func.func @matmul_1(%arg0: memref<64x5xf64>, %arg1: memref<3x5x24xf64>
@@ -65,7 +65,7 @@ func.func @one_row(%x: tensor<1x5xf32>) -> tensor<1x70xf32> {
 
 // -----
 
-// An open number of rows; the shape that is told of the buffer is that of the blocks.
+// A dynamic number of rows; the shape attribute of the buffer is that of the panels.
 // CHECK-LABEL: func.func @open_rows
 // CHECK-LABEL: func.func @matmul_1
 // CHECK-SAME:    %arg1: memref<2x5x48xf32> {tir.shape = #relax.shape<["2", "5", "48"]>}
@@ -77,7 +77,7 @@ func.func @open_rows(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>) -> tensor<?x
 
 // -----
 
-// A product for each of a batch has few columns, and stays.
+// A batched matmul has few columns, and stays.
 // CHECK-LABEL: func.func @batch
 // CHECK:         callee = @matmul, {{.*}} tensor<3x5x70xf32>>
 func.func @batch(%x: tensor<3x8x5xf32>) -> tensor<3x8x70xf32> {
@@ -88,7 +88,7 @@ func.func @batch(%x: tensor<3x8x5xf32>) -> tensor<3x8x70xf32> {
 
 // -----
 
-// So does what fills no half of a vector, but for narrow ones.
+// So does one whose columns do not fill half a vector, except for narrow vectors.
 // CHECK-LABEL: func.func @few_columns
 // CHECK:         callee = @matmul, {{.*}} tensor<5x3xf32>>
 // NARROW-LABEL: func.func @few_columns
@@ -101,7 +101,7 @@ func.func @few_columns(%x: tensor<64x5xf32>) -> tensor<64x3xf32> {
 
 // -----
 
-// The numbers: two steps of six columns, in one block of eight.
+// The elements: two steps of K by six columns, in one panel of eight.
 // WIDE-LABEL:  func.func @numbers
 // WIDE:          dense<{{...}}0.000000e+00, 1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00, 5.000000e+00, 0.000000e+00, 0.000000e+00], [6.000000e+00, 7.000000e+00, 8.000000e+00, 9.000000e+00, 1.000000e+01, 1.100000e+01, 0.000000e+00, 0.000000e+00]]]>
 func.func @numbers(%x: tensor<64x2xf32>) -> tensor<64x6xf32> {
@@ -112,7 +112,7 @@ func.func @numbers(%x: tensor<64x2xf32>) -> tensor<64x6xf32> {
 
 // -----
 
-// Rows that follow each other without a gap are counted together, and want the tile of many rows.
+// Contiguous rows count together, and choose the tile of many rows.
 // CHECK-LABEL: func.func @rows_together
 // CHECK:         tensor<2x5x48xf32>
 func.func @rows_together(%x: tensor<7x2x5xf32>) -> tensor<7x2x70xf32> {
@@ -123,7 +123,8 @@ func.func @rows_together(%x: tensor<7x2x5xf32>) -> tensor<7x2x70xf32> {
 
 // -----
 
-// Numbers of 16 bits are widened as they are read; a block has as many columns as vectors of sums have.
+// 16-bit elements are extended after loads; a panel has as many columns as the vectors of f32
+// accumulators.
 // CHECK-LABEL: func.func @halves
 // CHECK:         callee = @matmul_1, {{.*}} tensor<2x5x48xf16>>
 func.func @halves(%x: tensor<64x5xf16>) -> tensor<64x70xf16> {

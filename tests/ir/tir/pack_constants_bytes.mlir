@@ -1,8 +1,8 @@
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 byte-dots=true}" | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 int8-dot=true}" | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512} | filecheck %s --check-prefix=PLAIN
 
-// Where an instruction sums four products of bytes, four steps of the sum of a column are neighbours;
-// zeros fill up the last four, and the block of columns.
+// For `vpdpbusd`, four steps of K of a column are interleaved; zeros pad the last four, and the
+// panel.
 // CHECK-LABEL: func.func @bytes
 // CHECK:         tensor<1x3x32x4xi8>
 // CHECK-LABEL: func.func @matmul_1({{.*}}, %arg1: memref<1x3x32x4xi8>

@@ -1,7 +1,7 @@
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 bf16-dots=true}" | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 bf16-dot=true}" | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512} | filecheck %s --check-prefix=PLAIN
 
-// Where an instruction sums two products of bf16, two steps of the sum of a column are neighbours.
+// For `vdpbf16ps`, two steps of K of a column are interleaved.
 // CHECK-LABEL: func.func @halves
 // CHECK:         tensor<1x6x32x2xbf16>
 // CHECK-LABEL: func.func @matmul_1({{.*}}, %arg1: memref<1x6x32x2xbf16>
@@ -12,7 +12,7 @@
 // CHECK-DAG:     %[[STEP:.+]] = arith.remui %[[K]], %c2
 // CHECK:         memref.load %arg1[%[[BLOCK]], %[[GROUP]], %[[COLUMN]], %[[STEP]]]
 
-// Elsewhere a block has each step by itself, and what is read is widened.
+// Without it, K is not interleaved, and elements are extended after loads.
 // PLAIN-LABEL: func.func @halves
 // PLAIN:         tensor<1x11x{{[0-9]+}}xbf16>
 func.func @halves(%a: tensor<40x11xbf16>) -> tensor<40x20xf32> {

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512} --split-input-file | filecheck %s
 
-// One weight of two products by the same program is packed once.
+// The weight of two matmuls by the same program is packed once.
 // CHECK-LABEL: func.func @twice
 // CHECK:         %[[W:.+]] = "relax.constant"
 // CHECK-NOT:     relax.constant
@@ -17,7 +17,7 @@ func.func @twice(%x: tensor<64x5xf32>, %y: tensor<64x5xf32>) -> (tensor<64x70xf3
 
 // -----
 
-// And for a program whose tile is another, once more; a reader that is no product has it as it was.
+// And once more for a program with another tile; other users read it unpacked.
 // CHECK-LABEL: func.func @two_tiles
 // CHECK-DAG:     %[[FIRST:.+]] = "relax.constant"() {{.*}} -> tensor<2x5x48xf32>
 // CHECK-DAG:     %[[SECOND:.+]] = "relax.constant"() {{.*}} -> tensor<1x5x80xf32>
@@ -35,7 +35,7 @@ func.func @two_tiles(%x: tensor<64x5xf32>, %y: tensor<1x5xf32>) -> (tensor<64x70
 
 // -----
 
-// A weight that the same program adds afterwards is read in two ways, and stays.
+// A weight that the same program also adds is read in two orders, and stays.
 // CHECK-LABEL: func.func @fused_matmul_add(%arg0: memref<64x64xf32>, %arg1: memref<64x64xf32>, %arg2: memref<64x64xf32>)
 // CHECK-NOT:     arith.divui
 // CHECK-LABEL: func.func @read_twice
@@ -49,8 +49,8 @@ func.func @read_twice(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 
 // -----
 
-// A convolution of pictures whose channels are last: rows and columns of the window, then channels, as
-// the pictures are read, and blocks of results, which the weight has first.
+// A convolution with channels last: window rows and columns, then channels, in the order of the
+// image, and panels of output channels, which are first in the weight.
 // CHECK-LABEL: func.func @channels_last
 // CHECK:         tensor<1x3x3x3x48xf32>
 // CHECK-LABEL: func.func @conv2d_1
@@ -67,7 +67,7 @@ func.func @channels_last(%x: tensor<1x7x7x3xf32>) -> tensor<1x5x5x40xf32> {
 
 // -----
 
-// Pictures whose channels are second are the columns themselves, and weights the rows.
+// With channels first, images are the RHS, and weights the LHS.
 // CHECK-LABEL: func.func @channels_second
 // CHECK:         callee = @conv2d, {{.*}} tensor<40x3x3x3xf32>>
 func.func @channels_second(%x: tensor<1x3x7x7xf32>) -> tensor<1x40x5x5xf32> {
@@ -78,7 +78,7 @@ func.func @channels_second(%x: tensor<1x3x7x7xf32>) -> tensor<1x40x5x5xf32> {
 
 // -----
 
-// Where each channel has a sum of its own, the channels lie side by side, in no blocks.
+// In a depthwise convolution channels are contiguous, without panels.
 // CHECK-LABEL: func.func @depthwise
 // CHECK:         tensor<3x3x24xf32>
 // CHECK-LABEL: func.func @conv2d_1

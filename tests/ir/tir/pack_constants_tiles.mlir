@@ -1,6 +1,6 @@
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 tiles=true}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-pack-constants{vector-bits=512 amx=true}" --split-input-file | filecheck %s
 
-// Blocks are as wide as two tiles of columns, and hold words of two steps of the sum.
+// Panels are as wide as two AMX tiles, and hold words of two steps of K.
 // CHECK-LABEL: func.func @wide
 // CHECK:         tensor<4x32x32x2xbf16>
 func.func @wide(%a: tensor<40x64xbf16>) -> tensor<40x100xf32> {
@@ -22,7 +22,7 @@ func.func @narrow(%a: tensor<40x64xbf16>) -> tensor<40x12xf32> {
 
 // -----
 
-// What no tiles take is packed as ever: sums of an odd number of terms, and few rows.
+// Contractions that AMX does not support are packed as usual: odd K, and few rows.
 // CHECK-LABEL: func.func @odd
 // CHECK:         tensor<{{[0-9]+}}x33x{{[0-9]+}}xbf16>
 func.func @odd(%a: tensor<40x33xbf16>) -> tensor<40x100xf32> {

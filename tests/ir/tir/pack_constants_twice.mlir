@@ -1,6 +1,6 @@
-// RUN: relax-opt %s -p "tir-pack-constants{vector-bits=512 bf16-dots=true}" | filecheck %s
+// RUN: relax-opt %s -p "tir-pack-constants{vector-bits=512 bf16-dot=true}" | filecheck %s
 
-// A constant that two programs read in other groups of steps is packed for each of them.
+// A constant that two programs read in different groups of K is packed for each of them.
 // CHECK-LABEL: func.func @halves
 // CHECK-DAG:     tensor<1x6x32x2xbf16>
 // CHECK-DAG:     tensor<1x11x32xbf16>

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-to-linalg --split-input-file | filecheck %s
 
-// A pooling window: nothing carries the window's axis, so an operand of its size does.
+// A pooling window: no operand carries the window's axis, so an operand of its size does.
 // CHECK-DAG:   #[[READ:.*]] = affine_map<(d0, d1) -> (d0 * 2 + d1)>
 // CHECK-LABEL: func.func @pool
 // CHECK:         %[[SIZE:.*]] = memref.alloca() {{{.*}}} : memref<3xi8>
@@ -30,7 +30,7 @@ func.func @pool(%x: memref<17xf32>, %o: memref<8xf32>) attributes {tir.prim_func
 
 // -----
 
-// x[i] + x[i + 1]: two views of one buffer.
+// x[i] + x[i + 1]: two subviews of one buffer.
 // CHECK-LABEL: func.func @neighbours
 // CHECK:         %[[A:.*]] = memref.subview %arg0[0] [8] [1]
 // CHECK:         %[[B:.*]] = memref.subview %arg0[1] [8] [1]
@@ -77,7 +77,7 @@ func.func @concat(%x: memref<2x3xf32>, %y: memref<2x5xf32>, %o: memref<2x8xf32>)
 
 // -----
 
-// Behind something whose size calls tell; a sum there stays loops.
+// Stores at a symbolic offset; a reduction there stays loops.
 // CHECK-LABEL: func.func @open_concat
 // CHECK:         %[[BEGIN:.*]] = arith.addi %arg3, %{{.*}} : index
 // CHECK:         %[[LOW:.*]] = memref.subview %arg2[0, 0] [2, %arg3] [1, 1]
@@ -117,7 +117,7 @@ func.func @open_concat(%x: memref<2x?xf32> {tir.shape = #relax.shape<["2", "s"]>
 
 // -----
 
-// A reshape divides its index: which block of the axis, and where in it, can be said of an operand.
+// A reshape divides its index: floordiv and mod of one axis are indexing maps.
 // CHECK:       #[[PARTS:.*]] = affine_map<(d0) -> (d0 floordiv 3, d0 mod 3)>
 // CHECK-LABEL: func.func @reshape
 // CHECK:         linalg.generic {indexing_maps = [#[[PARTS]], #{{.*}}]{{.*}} ins(%arg0 {{.*}} outs(%arg1
@@ -138,7 +138,7 @@ func.func @reshape(%x: memref<2x3xf32>, %o: memref<6xf32>) attributes {tir.prim_
 
 // -----
 
-// The last block need not be full, as of weights that zeros fill up.
+// The last tile need not be full, as in zero-padded panels.
 // CHECK-LABEL: func.func @filled_up
 // CHECK:         linalg.generic {{.*}} ins(%arg0 : memref<2x4xf32>)
 // CHECK-NOT:     memref.load
@@ -157,7 +157,7 @@ func.func @filled_up(%x: memref<2x4xf32>, %o: memref<6xf32>) attributes {tir.pri
 
 // -----
 
-// Blocks that are not all of a buffer, and those of a sum, stay in the body, at computed indices.
+// Tiled indices of a part of a buffer, or of a reduction, stay in the body as computed indices.
 // CHECK-LABEL: func.func @some_blocks
 // CHECK:         linalg.generic {{.*}} outs(%arg1
 // CHECK:           %[[I:.*]] = linalg.index 0
@@ -198,7 +198,7 @@ func.func @shifted(%x: memref<3x3xf32>, %o: memref<6xf32>) attributes {tir.prim_
 
 // -----
 
-// Nor is it known how many blocks an open axis has.
+// Nor is the number of tiles of a dynamic axis known.
 // CHECK-LABEL: func.func @open_blocks
 // CHECK:         linalg.generic {{.*}} outs(%arg1
 // CHECK:           arith.divui
@@ -220,7 +220,7 @@ func.func @open_blocks(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]
 
 // -----
 
-// A stride that is known only at run time is no linear form.
+// A dynamic stride is not affine.
 // CHECK-LABEL: func.func @dynamic_stride
 // CHECK:         linalg.generic
 // CHECK:           %[[J:.*]] = arith.muli
@@ -258,7 +258,7 @@ func.func @gather(%x: memref<9xf32>, %at: memref<4xi64>, %o: memref<4xf32>) attr
 
 // -----
 
-// A scatter stores where no linear form says: loops at once.
+// A scatter stores at a non-affine index: loops.
 // CHECK-LABEL: func.func @scatter
 // CHECK-NOT:     linalg.generic
 // CHECK:         scf.for
@@ -277,7 +277,7 @@ func.func @scatter(%x: memref<4xf32>, %at: memref<4xi64>, %o: memref<9xf32>) att
 
 // -----
 
-// An empty sum leaves its start value; an empty result leaves nothing.
+// An empty reduction leaves its initial value; an empty result leaves nothing.
 // CHECK-LABEL: func.func @empty_sum
 // CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]} outs(%arg1
 // CHECK-NOT:     linalg.generic

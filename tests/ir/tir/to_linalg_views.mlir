@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p tir-to-linalg --split-input-file | filecheck %s
 
-// Sizes known only at run time are part of subviews and allocations.
+// Dynamic sizes are operands of subviews and allocations.
 // CHECK-LABEL: func.func @dynamic
 // CHECK:         %[[T:.*]] = memref.alloc(%arg2) : memref<?xf32>
 // CHECK:         %[[FROM:.*]] = memref.subview %arg0[3] [%arg2] [1] {{.*}} : memref<?xf32> to memref<?xf32, strided<[1], offset: 3>>
@@ -29,7 +29,7 @@ func.func private @elsewhere(memref<?xf32>) attributes {tir.prim_func}
 
 // -----
 
-// Windows over a size known at run time: the box that they reach is computed.
+// Windows over a dynamic size: the box that they reach is computed.
 // CHECK-LABEL: func.func @dynamic_windows
 // CHECK:         %[[TWICE:.*]] = arith.muli %arg2, %c2
 // CHECK:         %[[LESS:.*]] = arith.addi %[[TWICE]], %c-2
@@ -58,7 +58,7 @@ func.func @dynamic_windows(%x: memref<?xf32> {tir.shape = #relax.shape<["2*s0 + 
 
 // -----
 
-// An axis read at one place is dropped from the view; the others keep their strides.
+// A dimension of constant index is dropped from the subview; the others keep their strides.
 // CHECK-LABEL: func.func @column
 // CHECK:         %[[C:.*]] = memref.subview %arg0[0, 2] [4, 1] [1, 1] {{.*}} : memref<4x5xf32> to memref<4xf32, strided<[5], offset: 2>>
 // CHECK:         %[[R:.*]] = memref.subview %arg1[1, 0] [1, 4] [1, 1] {{.*}} : memref<3x?xf32> to memref<4xf32, strided<[1], offset: ?>>
@@ -80,7 +80,7 @@ func.func @column(%x: memref<4x5xf32>, %y: memref<3x?xf32> {tir.shape = #relax.s
 
 // -----
 
-// A row of dynamic length: rows lie that far apart, but for the innermost axis.
+// A row of dynamic length gives dynamic strides, except for the innermost dimension.
 // CHECK-LABEL: func.func @rows
 // CHECK:         memref.subview %arg0[0, 1, 0] [2, 1, 5] [1, 1, 1] {{.*}} : memref<2x3x?xf32> to memref<2x5xf32, strided<[?, 1], offset: ?>>
 func.func @rows(%x: memref<2x3x?xf32> {tir.shape = #relax.shape<["2", "3", "s0"]>}, %o: memref<2x5xf32>, %s: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -96,7 +96,7 @@ func.func @rows(%x: memref<2x3x?xf32> {tir.shape = #relax.shape<["2", "3", "s0"]
 
 // -----
 
-// Two reads of one place are one operand.
+// Two loads of one element share an operand.
 // CHECK-LABEL: func.func @square
 // CHECK:         linalg.generic {{.*}} ins(%arg0 : memref<4xf32>) outs(%arg1
 // CHECK-NEXT:    ^bb0(%[[V:.*]]: f32, %{{.*}}: f32):
@@ -116,7 +116,7 @@ func.func @square(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fun
 
 // -----
 
-// Two sums in one block: each goes on from its own output, and index arithmetic goes.
+// Two reductions in one block: each accumulates in its own output, and index arithmetic is erased.
 // CHECK-LABEL: func.func @two_sums
 // CHECK:         linalg.generic {{.*}} outs(%arg1, %arg2
 // CHECK:         linalg.generic {{.*}} ins(%arg0 {{.*}} outs(%arg1, %arg2
@@ -150,7 +150,7 @@ func.func @two_sums(%x: memref<3x5xf32>, %o: memref<3xf32>, %p: memref<3xf32>) a
 
 // -----
 
-// Backwards is no view: the load stays in the body.
+// A reversed index has no subview: the load stays in the body.
 // CHECK-LABEL: func.func @reverse
 // CHECK:         linalg.generic {{.*}} outs(%arg1
 // CHECK:           memref.load %arg0
@@ -168,7 +168,7 @@ func.func @reverse(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fu
 
 // -----
 
-// A branch is copied with what is in it.
+// A branch is copied with its regions.
 // CHECK-LABEL: func.func @branch
 // CHECK:         linalg.generic
 // CHECK:           %[[I:.*]] = linalg.index 0
@@ -194,7 +194,7 @@ func.func @branch(%x: memref<4xf32>, %o: memref<8xf32>) attributes {tir.prim_fun
 
 // -----
 
-// Arithmetic on sizes moves to the front, where every statement finds it; other arithmetic stays.
+// Size arithmetic is hoisted to the top, where every statement can use it; other arithmetic stays.
 // CHECK-LABEL: func.func @hoist
 // CHECK-NEXT:    %[[C2:.*]] = arith.constant 2 : index
 // CHECK-NEXT:    %[[TWICE:.*]] = arith.muli %arg2, %[[C2]]

@@ -4,8 +4,8 @@
 
 // NEVER-NOT:     winograd
 
-// A convolution stays direct, of a kernel in panels. The transformed kernel and the limits of the
-// inputs come along, and the mark numbers them. What follows the convolution stays.
+// A convolution stays direct, with a kernel in panels. The transformed kernel and the input limits
+// become arguments, numbered by the attribute. The epilogue stays.
 // CHECK-LABEL: func.func @fused_conv2d_relu_winograd(
 // CHECK-SAME:    memref<1x30x30x32xf32>, %{{.+}}: memref<3x3x1x32x32xf32>, %{{.+}}: memref<6x6x1x32x32xf32>, %{{.+}}: memref<12xf32>, %{{.+}}: memref<1x28x28x32xf32>
 // CHECK-SAME:    tir.winograd = array<i64: 0, 2, 3>
@@ -29,7 +29,7 @@ func.func @tiles(%x: tensor<1x30x30x32xf32>) -> tensor<1x28x28x32xf32> {
 
 // -----
 
-// The last tiles of 14x14 results reach beyond what is there.
+// The last tiles of 14x14 results extend past the border.
 // CHECK-LABEL: func.func @reaching_out
 // CHECK-LABEL: func.func @conv2d_winograd(
 // CHECK:         name = "conv2d"
@@ -42,8 +42,8 @@ func.func @reaching_out(%x: tensor<1x16x16x64xf32>) -> tensor<1x14x14x64xf32> {
 
 // -----
 
-// Not where it does not fit, or does not pay: strides, gaps, kernels that only the run knows, few
-// channels, pictures of a few tiles.
+// Not if unsupported or unprofitable: strides, dilations, non-constant kernels, few channels,
+// images of a few tiles.
 // CHECK-LABEL: func.func @plain
 // CHECK-NOT:     winograd
 func.func @plain(%x: tensor<1x31x31x32xf32>, %w: tensor<3x3x32x32xf32>) -> (tensor<1x15x15x32xf32>, tensor<1x27x27x32xf32>, tensor<1x29x29x32xf32>) {
@@ -68,7 +68,7 @@ func.func @small(%x: tensor<1x30x30x8xf32>, %y: tensor<1x6x6x512xf32>) -> (tenso
 
 // -----
 
-// Not where the weights allow no inputs: all are zero.
+// Not if the weights allow no input limits: all are zero.
 // CHECK-LABEL: func.func @no_weights
 // CHECK-NOT:     winograd
 func.func @no_weights(%x: tensor<1x30x30x32xf32>) -> tensor<1x28x28x32xf32> {

@@ -1,16 +1,16 @@
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 bf16-dots=true}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 bf16-dot=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512} --split-input-file | filecheck %s --check-prefix=WIDE
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s --check-prefix=WIDE
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 tiles=true}" --split-input-file | filecheck %s --check-prefix=TILES
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 int8-dot=true}" --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 amx=true}" --split-input-file | filecheck %s --check-prefix=TILES
 
-// Images of bf16 are widened as tiles are read; the kernel at the points is f32.
+// bf16 images are extended as tiles are read; the transformed kernel is f32.
 // CHECK-LABEL: func.func @large
 // CHECK-LABEL: func.func @conv2d_winograd(
 // CHECK-SAME:    memref<1x66x66x64xbf16>, %{{.+}}: memref<3x3x{{.+}}x64x{{.+}}xbf16>, %{{.+}}: memref<6x6x{{.+}}x64x{{.+}}xf32>
 // CHECK:         arith.extf {{.*}} : bf16 to f32
 // CHECK:         name = "conv2d"
 // WIDE-LABEL:  func.func @large
-// Where tiles of bf16 are multiplied, no picture is large enough.
+// With bf16 AMX no image is large enough.
 // TILES-LABEL: func.func @large
 // TILES-NOT:     winograd
 func.func @large(%x: tensor<1x66x66x64xbf16>) -> tensor<1x64x64x64xf32> {
@@ -21,7 +21,7 @@ func.func @large(%x: tensor<1x66x66x64xbf16>) -> tensor<1x64x64x64xf32> {
 
 // -----
 
-// Where two products are summed at once, small pictures are better off without.
+// With bf16 dot products small images are faster without.
 // CHECK-LABEL: func.func @small
 // CHECK-NOT:     winograd
 // WIDE-LABEL:  func.func @small

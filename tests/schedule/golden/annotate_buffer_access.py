@@ -1,9 +1,9 @@
-"""A block says that it reads a neighbourhood."""
+"""The read region of a block is widened to a neighbourhood."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

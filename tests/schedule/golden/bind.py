@@ -1,9 +1,9 @@
-"""Each thread runs one step of a loop."""
+"""A loop is bound to threads."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -28,7 +28,7 @@ def steps(sch):
     sch.bind(i, "blockIdx.x")
 
 
-# REFUSED: error: thread_binding: loop `k`: block `B` has a reduce axis that depends on the loop: expected spatial axes alone
+# REFUSED: error: thread_binding: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
 def refused(sch):
     _, k = sch.get_loops("B")
     sch.bind(k, "blockIdx.x")

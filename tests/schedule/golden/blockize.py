@@ -1,9 +1,9 @@
-"""A tile of loops becomes a block, which gives its results a start value."""
+"""A loop nest over a tile becomes a block with an init block."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -40,7 +40,7 @@ def steps(sch):
     sch.blockize(i_1)
 
 
-# REFUSED: error: blockize: the bindings of block `C` can not be blockized by the loops starting at loop `i_1`: expected axes that are outer loops times the extent of inner loops plus those
+# REFUSED: error: blockize: the bindings of block `C` can not be blockized by the loops starting at loop `i_1`: expected bindings of the form outer loops times the extent of inner loops plus inner loops
 def refused(sch):
     i, _, _ = sch.get_loops("C")
     _, i_1 = sch.split(i, [None, 4])

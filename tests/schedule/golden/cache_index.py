@@ -1,9 +1,9 @@
-"""An index is computed ahead for all values of its axis."""
+"""An index expression is precomputed over its iter var."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,6 +27,6 @@ def steps(sch):
     sch.cache_index("B", "global")
 
 
-# REFUSED: error: cache_index: block `B`: expected an index that is computed 2 times or more, got axes and numbers alone
+# REFUSED: error: cache_index: block `B`: expected an index expression that is computed 2 times or more, got iter vars and constants alone
 def refused(sch):
     sch.cache_index("B", "global", 2)

@@ -1,9 +1,9 @@
-"""A block changes a copy of what it touches, which is copied there and back."""
+"""A block updates a cache, with copies in and out."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

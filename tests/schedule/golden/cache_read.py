@@ -1,9 +1,9 @@
-"""A block reads a copy of its operand in another memory."""
+"""A block reads its operand through a cache in another storage scope."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

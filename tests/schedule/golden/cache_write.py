@@ -1,9 +1,9 @@
-"""A block writes to another memory, from where its result is copied."""
+"""A block writes a cache in another storage scope, which is copied back."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""A producer moves under a loop of its consumer, and makes what is read there."""
+"""A producer moves under a loop of its consumer and computes the region read there."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -36,6 +36,6 @@ def steps(sch):
     sch.compute_at("B", outer)
 
 
-# REFUSED: error: compute_at: block `C` is an output block: expected one that writes only buffers that its scope allocates
+# REFUSED: error: compute_at: block `C` is an output block: expected one that writes only buffers allocated in its scope
 def refused(sch):
     sch.compute_at("C", sch.get_loops("B")[0])

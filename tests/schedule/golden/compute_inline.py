@@ -1,9 +1,9 @@
-"""A block is computed where its result is read."""
+"""A block is inlined into its consumer."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,6 +27,6 @@ def steps(sch):
     sch.compute_inline("B")
 
 
-# REFUSED: error: compute_inline: block `C` is an output block: expected one that writes only buffers that its scope allocates
+# REFUSED: error: compute_inline: block `C` is an output block: expected one that writes only buffers allocated in its scope
 def refused(sch):
     sch.compute_inline("C")

@@ -1,9 +1,9 @@
-"""The start value of a reduction becomes a block of its own before a loop."""
+"""The init block of a reduction moves in front of a loop."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -29,7 +29,7 @@ def steps(sch):
     sch.decompose_reduction("B", k)
 
 
-# REFUSED: error: decompose_reduction: loop `k` is part of a reduce axis and outside of loop `i`: expected a loop higher than all those
+# REFUSED: error: decompose_reduction: loop `k` is part of a reduce axis and outside of loop `i`: expected a loop around all reduce loops
 def refused(sch):
     i, k = sch.get_loops("B")
     sch.reorder(k, i)

@@ -1,9 +1,9 @@
-"""Nested loops become one, whose variable is divided."""
+"""A loop nest is fused; its variables become quotients and remainders."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

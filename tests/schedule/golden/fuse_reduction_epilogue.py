@@ -1,9 +1,9 @@
-"""A bias becomes the start value of the sum that it is added to."""
+"""A bias add is fused into the init block of a reduction."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""A block is found by its name, if one block alone has it."""
+"""A block is looked up by its unique name."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -26,6 +26,6 @@ def steps(sch):
     sch.annotate(block, "found", 1)
 
 
-# REFUSED: error: get_block: program `main`: Cannot find a block with the name: D
+# REFUSED: error: get_block: function `main`: Cannot find a block with the name: D
 def refused(sch):
     sch.get_block("D")

@@ -3,7 +3,7 @@
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,6 +27,6 @@ def steps(sch):
     sch.unroll(j)
 
 
-# REFUSED: error: get_block: program `main`: Cannot find a block with the name: A
+# REFUSED: error: get_block: function `main`: Cannot find a block with the name: A
 def refused(sch):
     sch.get_loops(sch.get_block("A"))

@@ -1,4 +1,4 @@
-"""Blocks are found by what they read and write."""
+"""Producers and consumers of blocks."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
@@ -6,7 +6,7 @@
 # RUN: python -m tests.schedule.apply %s of_what_is_gone | filecheck %s --check-prefix=GONE
 # RUN: python -m tests.schedule.apply %s outputs_of_what_is_gone | filecheck %s --check-prefix=NONE
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -41,24 +41,24 @@ def steps(sch):
     sch.annotate(sch.get_child_blocks(sch.get_block("root"))[1], "number", 1)
 
 
-# REFUSED: error: get_block: program `main`: Cannot find a block with the name: A
+# REFUSED: error: get_block: function `main`: Cannot find a block with the name: A
 def refused(sch):
     sch.get_producers("A")
 
 
-# ROOT: error: get_consumers: expected a block inside the program, got the root
+# ROOT: error: get_consumers: expected a block inside the function, got the root
 def of_the_root(sch):
     sch.get_consumers("root")
 
 
-# GONE: error: schedule: the block is gone: expected one that no primitive has taken away
+# GONE: error: schedule: the block no longer exists: expected one that no primitive has removed
 def of_what_is_gone(sch):
     block = sch.get_block("B")
     sch.compute_inline(block)
     sch.get_child_blocks(block)
 
 
-# NONE: error: schedule: the block is gone: expected one that no primitive has taken away
+# NONE: error: schedule: the block no longer exists: expected one that no primitive has removed
 def outputs_of_what_is_gone(sch):
     block = sch.get_block("B")
     sch.compute_inline(block)

@@ -1,9 +1,9 @@
-"""A loop is cut into loops one after the other."""
+"""A loop is partitioned into consecutive loops."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -37,6 +37,6 @@ def steps(sch):
     sch.loop_partition(sch.get_loops("B")[0], [1])
 
 
-# REFUSED: error: loop_partition: loop `k` is part of a reduce axis of block `B`, which has a start value: give that a block of its own by `decompose_reduction` first
+# REFUSED: error: loop_partition: loop `k` is part of a reduce axis of block `B`, which has an init block. Hint: apply `decompose_reduction` first
 def refused(sch):
     sch.loop_partition(sch.get_loops("B")[1], [4])

@@ -1,9 +1,9 @@
-"""Loops side by side become one that holds the bodies of both."""
+"""Sibling loops are merged into one with both bodies."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -31,6 +31,6 @@ def steps(sch):
     sch.merge(sch.get_loops("B")[1], sch.get_loops("C")[1])
 
 
-# REFUSED: error: merge: loop `j` and loop `i` do not stand in as many loops: expected the same level
+# REFUSED: error: merge: loop `j` and loop `i` are at different depths: expected the same level
 def refused(sch):
     sch.merge(sch.get_loops("B")[0], sch.get_loops("C")[1])

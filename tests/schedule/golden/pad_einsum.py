@@ -1,9 +1,9 @@
-"""The axes of a product become multiples; operands are filled up with 0."""
+"""The axes of a matmul are padded to multiples; operands are padded with 0."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

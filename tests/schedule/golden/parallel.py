@@ -1,9 +1,9 @@
-"""The steps of a loop run at the same time, unless they add up."""
+"""A loop becomes parallel, unless it reduces."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,6 +27,6 @@ def steps(sch):
     sch.parallel(sch.get_loops("B")[0])
 
 
-# REFUSED: error: parallel: loop `k`: block `B` has a reduce axis that depends on the loop: expected spatial axes alone
+# REFUSED: error: parallel: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
 def refused(sch):
     sch.parallel(sch.get_loops("B")[1])

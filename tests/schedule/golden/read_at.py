@@ -1,9 +1,9 @@
-"""A block at a loop copies all that is read under it."""
+"""A block at a loop copies the whole region read under it."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

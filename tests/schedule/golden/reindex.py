@@ -1,9 +1,9 @@
-"""A block reads a transposed copy by its own axes."""
+"""A block reads a transposed copy indexed by its iter vars."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,7 +27,7 @@ def steps(sch):
     sch.reindex("B", ("read", 0))
 
 
-# REFUSED: error: reindex: expected a block inside the program, got the root
+# REFUSED: error: reindex: expected a block inside the function, got the root
 def refused(sch):
     sch.reindex("B", ("write", 0))
     sch.reindex("root", ("read", 0))

@@ -1,9 +1,9 @@
-"""A block writes a copy whose order is given in its axes."""
+"""A block writes a cache with a given layout in its iter vars."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""Loops of one nest in another order; blocks stay as they are."""
+"""The loops of a nest are reordered; blocks are unchanged."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,7 +27,7 @@ def steps(sch):
     sch.reorder(k, i)
 
 
-# REFUSED: error: reorder: a loop is named twice: expected each once
+# REFUSED: error: reorder: a loop is given twice: expected each once
 def refused(sch):
     i, k = sch.get_loops("B")
     sch.reorder(k, i, k)

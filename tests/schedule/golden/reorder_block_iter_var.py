@@ -1,9 +1,9 @@
-"""The axes of a block in another order."""
+"""The iter vars of a block are permuted."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -26,6 +26,6 @@ def steps(sch):
     sch.reorder_block_iter_var("B", [1, 0])
 
 
-# REFUSED: error: reorder_block_iter_var: block `B` has 2 axes: expected each of the numbers 0 to 1 once, got [1, 1]
+# REFUSED: error: reorder_block_iter_var: block `B` has 2 iter vars: expected each of the numbers 0 to 1 once, got [1, 1]
 def refused(sch):
     sch.reorder_block_iter_var("B", [1, 1])

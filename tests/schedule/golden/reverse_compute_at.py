@@ -1,9 +1,9 @@
-"""A consumer moves under a loop of its producer, and takes what is made there."""
+"""A consumer moves under a loop of its producer and consumes the region computed there."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

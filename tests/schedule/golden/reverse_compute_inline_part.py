@@ -1,9 +1,9 @@
-"""A producer makes only what the block that it takes in reads."""
+"""A producer is predicated to the elements that the inlined consumer reads."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

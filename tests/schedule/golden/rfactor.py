@@ -1,9 +1,9 @@
-"""A reduction keeps a partial result for each step of a loop."""
+"""A reduction is factorised over a loop."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -35,7 +35,7 @@ def steps(sch):
     sch.rfactor(outer, 0)
 
 
-# REFUSED: error: rfactor: loop `i` is part of a spatial axis: expected a loop of a reduce axis
+# REFUSED: error: rfactor: loop `i` is bound to a spatial axis: expected a loop of a reduce axis
 def refused(sch):
     i, _ = sch.get_loops("B")
     sch.rfactor(i, 0)

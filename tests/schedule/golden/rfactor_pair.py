@@ -1,8 +1,8 @@
-"""A maximum and its place keep partial results together."""
+"""An argmax is factorised over a loop."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""Of what tiles have in common, a ring keeps what the tile before made."""
+"""Overlapping tiles reuse elements of the previous tile in a circular buffer."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -39,6 +39,6 @@ def steps(sch):
     sch.rolling_buffer("B", 0)
 
 
-# REFUSED: error: rolling_buffer: block `B` and its readers stand under no common loop: expected a block that is computed at a loop of its readers
+# REFUSED: error: rolling_buffer: block `B` and its readers have no common loop: expected a block that is computed at a loop of its readers
 def refused(sch):
     sch.rolling_buffer("B", 0)

@@ -1,10 +1,10 @@
-"""One of several numbers is chosen, and a factor of what an extent leaves."""
+"""A categorical sample, and a perfect tile of the rest of an extent."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 # RUN: python -m tests.schedule.apply %s too_few | filecheck %s --check-prefix=FEW
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -32,7 +32,7 @@ def refused(sch):
     sch.sample_categorical([1, 2], [0.5])
 
 
-# FEW: error: sample_perfect_tile: expected at least one factor and as many as there are decisions, got 2 and 1
+# FEW: error: sample_perfect_tile: expected at least one factor and one decision for each, got 2 and 1
 def too_few(sch):
     i, _ = sch.get_loops(sch.get_sblock("B"))
     sch.sample_perfect_tile(i, 2, decision=[6])

@@ -1,9 +1,9 @@
-"""A block is computed at a loop, or inlined, as was sampled."""
+"""A block is computed at a sampled loop, or inlined."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""Factors of an extent, the inner ones a multiple of 4 together."""
+"""Sampled factors of an extent, the inner ones a multiple of 4 together."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""The axes of a buffer are two groups."""
+"""The axes of a buffer are separated into two groups."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -24,6 +24,6 @@ def steps(sch):
     sch.set_axis_separator("B", ("write", 0), [1])
 
 
-# REFUSED: error: set_axis_separator: buffer `B` has 2 dimensions: expected rising numbers from 0 to 2, got [3]
+# REFUSED: error: set_axis_separator: buffer `B` has 2 dimensions: expected increasing numbers from 0 to 2, got [3]
 def refused(sch):
     sch.set_axis_separator("B", ("write", 0), [3])

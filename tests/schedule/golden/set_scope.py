@@ -1,9 +1,9 @@
-"""A buffer moves to another memory."""
+"""A buffer moves to another storage scope."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -24,6 +24,6 @@ def steps(sch):
     sch.set_scope("B", 0, "shared")
 
 
-# REFUSED: error: set_scope: buffer `C` is an argument: expected one that the program allocates
+# REFUSED: error: set_scope: buffer `C` is a parameter: expected one allocated in the function
 def refused(sch):
     sch.set_scope("C", 0, "shared")

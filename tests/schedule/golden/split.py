@@ -1,10 +1,10 @@
-"""A loop becomes nested loops; steps that are too many are left out."""
+"""A loop is split by a non-divisor; a predicate excludes the rest."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s --style mlir | filecheck %s --check-prefix=MLIR
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,9 +1,9 @@
-"""A block asks for a stride of the buffer that it writes."""
+"""The stride of a written buffer is aligned."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

@@ -1,10 +1,10 @@
-"""An intrinsic does what a block does on boxes of its buffers."""
+"""A block is replaced by an intrinsic on sub-regions of its buffers."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
-from relax_mlir.tir import TensorIntrin
+from relax_mlir.tvm.script import tir as T
+from relax_mlir.tvm.tir import TensorIntrin
 
 
 @T.prim_func
@@ -49,7 +49,7 @@ def steps(sch):
     sch.tensorize(j_1, "golden.copy_row")
 
 
-# REFUSED: error: tensorize: block `B_o`: loop `j_1` has 2 steps from 0 on: expected 5 from 0 on
+# REFUSED: error: tensorize: block `B_o`: loop `j_1` has extent 2 from 0: expected 5 from 0
 def refused(sch):
     _, j = sch.get_loops("B")
     _, j_1 = sch.split(j, [None, 2])

@@ -1,8 +1,8 @@
-"""The calls that made a schedule, as Python that plays on an equal program."""
+"""A trace as Python code that replays on an equal PrimFunc."""
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

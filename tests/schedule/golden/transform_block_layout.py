@@ -1,9 +1,9 @@
-"""A block goes over the rows and columns as one axis."""
+"""The rows and columns of an iter domain are flattened."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -22,6 +22,6 @@ def steps(sch):
     sch.transform_block_layout("B", lambda i, j: (i * 7 + j,))
 
 
-# REFUSED: error: transform_block_layout: the index map lambda i, j: (i // 4, i % 4, j,) is not bijective affine on the axes of block `B`
+# REFUSED: error: transform_block_layout: the index map lambda i, j: (i // 4, i % 4, j,) is not bijective affine on the iter domain of block `B`
 def refused(sch):
     sch.transform_block_layout("B", lambda i, j: (i // 4, i % 4, j))

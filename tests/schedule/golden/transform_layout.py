@@ -1,9 +1,9 @@
-"""A buffer is stored in tiles; its last one is padded."""
+"""A buffer layout is tiled; the last tile is padded."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func

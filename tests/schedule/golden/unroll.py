@@ -1,9 +1,9 @@
-"""The steps of a loop are written one after the other."""
+"""A loop is unrolled."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -27,7 +27,7 @@ def steps(sch):
     sch.unroll(sch.get_loops("B")[1])
 
 
-# REFUSED: error: schedule: the loop is gone: expected one that no primitive has taken away
+# REFUSED: error: schedule: the loop no longer exists: expected one that no primitive has removed
 def refused(sch):
     i, k = sch.get_loops("B")
     sch.fuse(i, k)

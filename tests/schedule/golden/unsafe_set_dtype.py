@@ -1,9 +1,9 @@
-"""A buffer keeps its elements in another type."""
+"""The element type of a buffer is changed."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -32,6 +32,6 @@ def steps(sch):
     sch.unsafe_set_dtype("B", 0, "float16")
 
 
-# REFUSED: error: unsafe_set_dtype: buffer `C` is an argument: expected one that the program allocates
+# REFUSED: error: unsafe_set_dtype: buffer `C` is a parameter: expected one allocated in the function
 def refused(sch):
     sch.unsafe_set_dtype("C", 0, "float16")

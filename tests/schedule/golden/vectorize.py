@@ -1,9 +1,9 @@
-"""The steps of a loop are lanes of a vector."""
+"""A loop is vectorized."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -25,6 +25,6 @@ def steps(sch):
     sch.vectorize(sch.get_loops("B")[1])
 
 
-# REFUSED: error: vectorized: loop `k`: block `B` has a reduce axis that depends on the loop: expected spatial axes alone
+# REFUSED: error: vectorized: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
 def refused(sch):
     sch.vectorize(sch.get_loops("B")[0])

@@ -1,9 +1,9 @@
-"""A block at the end of a loop copies back all that was written under it."""
+"""A block at the end of a loop copies back the whole region written under it."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
-from relax_mlir.script import tir as T
+from relax_mlir.tvm.script import tir as T
 
 
 @T.prim_func
@@ -33,7 +33,7 @@ def steps(sch):
     sch.write_at(sch.get_loops("B")[0], "B", 0, "local")
 
 
-# REFUSED: error: write_at: block `B_init` writes `B`, too: expected that all that write it stand under loop `k`
+# REFUSED: error: write_at: block `B_init` writes `B`, too: expected all its writers under loop `k`
 def refused(sch):
     k = sch.get_loops("B")[2]
     sch.decompose_reduction("B", k)

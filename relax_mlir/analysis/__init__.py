@@ -1,0 +1,1 @@
+"""Analyses of MLIR functions and tensor programs, which change nothing."""

@@ -1,0 +1,1 @@
+"""Compilation driver of whole models: kernel modules, launch plans, caches, tuning."""

@@ -1,0 +1,161 @@
+"""``relax_mlir.compile``: entry point of the compiler, in front of the model cache."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from relax_mlir.codegen.object_cache import default_cache_dir
+from relax_mlir.compiler.model_cache import CachedModel
+from relax_mlir.errors import string_of_argument
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.process_exit import awaited_at_exit
+from relax_mlir.support.files import check_path_name
+
+__all__ = ["compile"]
+
+
+@awaited_at_exit
+def compile(
+    mod: Any,  # Any: modules, functions, models
+    target: Any = "cpu",
+    *,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+    precision: str = "f32",
+    library: str = "never",
+    winograd: str = "auto",
+    checks: str = "none",
+    threads: int = 1,
+    cache: bool | str | os.PathLike[str] = True,
+    tuning: str | os.PathLike[str] | None = None,
+    dump: str | os.PathLike[str] | None = None,
+    verify: str | None = None,
+    inputs: Sequence[Any] | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> CompiledModel | Any:  # Any: depends on the module, see Returns
+    """Compile a module.
+
+    Args:
+        mod: a module, one function of Relax or tensor program, or an ONNX model as
+            :func:`relax_mlir.import_onnx` takes it.
+        target: ``cpu`` is this machine, ``cpu:znver3`` another, ``cuda:sm_90`` an NVIDIA
+            GPU, ``cuda`` that of this machine. TVM's ``llvm`` and a :class:`Target` are
+            accepted, too.
+        relax_pipeline, tir_pipeline: as for :func:`relax_mlir.tvm.relax.build`.
+        precision: of the operands of matmuls and convolutions: ``f32``; ``bf16``, which
+            rounds both operands to 8 significant bits if the machine has bf16
+            dot-product instructions, else the weights alone; ``f16``, which rounds the
+            weights to 11 bits. On GPUs both round both operands; ``tf32`` rounds operands
+            to 11 bits on load, ``f8`` quantises the operands of matmuls with weights to 4
+            bits, with scales per row and per column. Accumulation and all other
+            operations are f32.
+        library: on GPUs, whether NVIDIA's cuBLASLt computes matmuls, and cuDNN
+            convolutions: ``never``, ``auto`` (if expected to be faster) or ``always``
+            (if supported). Both are run-time dependencies of such models:
+            ``pip install nvidia-cublas nvidia-cudnn-cu13``.
+        winograd: on CPUs, ``auto`` computes 3x3 convolutions by Winograd F(4x4, 3x3) if
+            that is faster, and the error bound of decision 15 holds for each result;
+            ``never`` computes all convolutions directly, with a smaller rounding error.
+        checks: ``indices`` raises :class:`relax_mlir.errors.IndexOutOfRangeError` at run
+            time if an operator reads an index out of range, as other runtimes do;
+            constant ones raise here. ``none`` clamps them, or drops their updates, as
+            docs/operators.md documents for each operator; memory is safe in any case.
+        threads: maximum number of threads per call.
+        cache: keep compiled kernels on disk; True for the user's cache folder.
+        tuning: the database of :func:`relax_mlir.tune`, which overrides the
+            configurations of the kernels that it records.
+        dump: a folder for the module after every stage, numbered; a partitioned model
+            has a subfolder for each subgraph.
+        verify: ``each-pass`` enables differential verification: runs the module after
+            every pass and compares.
+        inputs: of differential verification, for models that are compiled ahead of time
+            as a whole; random by default.
+        progress: callback after every pass of a stage, and after every kernel.
+
+    Returns:
+        For a model, a callable of arrays: compiled ahead of time as a whole
+        (:class:`relax_mlir.runtime.executable.Executable`, for GPUs
+        :class:`relax_mlir.runtime.cuda.executable.CudaExecutable`), or with subgraphs that
+        are JIT-compiled at run time (:class:`relax_mlir.tvm.relax.vm.JITModel`). A module
+        is a model if its only public function is ``main`` and all of it is compiled ahead
+        of time. For PrimFuncs alone, a module of kernels in destination-passing style
+        (:class:`relax_mlir.tvm.relax.vm.KernelModule`); else an executable for the virtual
+        machine, which calls functions by name
+        (:class:`relax_mlir.tvm.relax.vm.VMExecutable`).
+
+    Raises:
+        RelaxError: the module cannot be compiled.
+    """
+    options: dict[str, Any] = {
+        "target": target,
+        "precision": precision,
+        "library": library,
+        "winograd": winograd,
+        "checks": checks,
+        "threads": threads,
+        "cache": cache,
+        "tuning": tuning,
+    }
+    diagnostics = {"dump": dump, "verify": verify, "inputs": inputs}
+    pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    is_cacheable = all(v is None for v in diagnostics.values())
+    is_cacheable = is_cacheable and all(
+        isinstance(p, str) and p == "default" for p in pipelines.values()
+    )
+    entry = _cache_entry(mod, options) if is_cacheable else None
+    cached = None if entry is None else entry.load(threads)
+    if cached is not None:
+        return cached
+    # Imported late: a cache hit does not pay for loading MLIR.
+    from relax_mlir.compiler.dispatch import compile_module
+
+    compiled = compile_module(
+        mod, options, pipelines, {**diagnostics, "progress": progress}
+    )
+    if entry is not None and isinstance(compiled, CompiledModel):
+        current = _cache_entry(mod, options)
+        # The file may have changed since it was hashed.
+        if current is not None and current.key == entry.key:
+            entry.store(compiled)
+    return compiled
+
+
+def _gpu_capability(target: Any) -> int | None:  # Any: a target, or its name
+    """Compute capability of this machine's GPU; None for CPU targets."""
+    from relax_mlir.runtime.cuda.devices import compute_capability
+    from relax_mlir.targets import target_kind
+
+    if target_kind(target) == "cpu":
+        return None
+    return compute_capability()
+
+
+def _cache_entry(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
+    """Cache entry of a model that is a file, or the bytes of one; else None."""
+    cache, tuning = options["cache"], options["tuning"]
+    if cache is False or not isinstance(mod, (str, os.PathLike, bytes)):
+        return None
+    target = options["target"]
+    key_options = {
+        "target": (
+            string_of_argument(target, "compile: `target`", "a target"),
+            target,
+            getattr(target, "features", ""),
+            _gpu_capability(target),
+        ),
+        "precision": options["precision"],
+        "library": options["library"],
+        "winograd": options["winograd"],
+        "checks": options["checks"],
+    }
+    if tuning is not None:
+        try:
+            check_path_name(tuning)
+            key_options["tuning"] = Path(tuning).read_bytes()
+        except OSError:
+            return None  # the compiler reads it again, and reports the error
+    folder = default_cache_dir() if cache is True else Path(cache)
+    return CachedModel.of(mod, folder, key_options)

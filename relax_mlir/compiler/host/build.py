@@ -1,0 +1,223 @@
+"""Compilation of modules with several functions, partly ahead of time, partly hosted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.compiler import driver
+from relax_mlir.compiler.host.executable import (
+    HostCode,
+    NativeFunction,
+    VMExecutable,
+    nesting_of,
+)
+from relax_mlir.compiler.host.jit_model import JITModel, jit_signature
+from relax_mlir.compiler.host.jit_options import JITOptions
+from relax_mlir.compiler.host.kernels import (
+    KernelModule,
+    compile_kernel,
+    compile_kernels,
+)
+from relax_mlir.compiler.host.partition import NativePartition
+from relax_mlir.compiler.host.writer import write_host
+from relax_mlir.errors import RelaxError
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.expr import GlobalVar
+from relax_mlir.objects.function import Function
+from relax_mlir.passes.relax.check_indices import drop_checks, has_checks
+from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
+from relax_mlir.pipeline import Pipeline
+from relax_mlir.runtime.compiled_model import CompiledModel
+
+__all__ = [
+    "Build",
+    "apply_user_pipelines",
+    "compile_any",
+    "has_only_prim_funcs",
+    "native_entry_modules",
+    "with_index_checks",
+]
+
+
+def compile_any(
+    mod: IRModule,
+    options: Mapping[str, Any],
+    *,
+    relax_pipeline: Any = "default",
+    tir_pipeline: Any = "default",
+    **whole: Any,  # Any: options of compiler.compile for whole models
+) -> CompiledModel | VMExecutable | KernelModule:
+    """Compile a module in the form that it allows; see :func:`relax_mlir.compile`."""
+    mod = with_index_checks(mod, options.get("checks", "none"))
+    mod = apply_user_pipelines(mod, relax_pipeline, tir_pipeline)
+    if has_only_prim_funcs(mod):
+        return compile_kernels(mod, options)
+    entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
+    is_model = not entries or (
+        entries == ["main"] and NativePartition(mod).compiles("main")
+    )
+    if is_model:
+        return driver.compile_model(mod, **options, **whole)
+    executable = Build(mod, options, whole).run()
+    signature = jit_signature(mod) if entries == ["main"] else None
+    if signature is None:
+        return executable
+    return JITModel(executable, signature)
+
+
+def with_index_checks(mod: IRModule, checks: str) -> IRModule:
+    """A module with index checks inserted or dropped, before any other pass.
+
+    The partition between machine code and host depends on them: an ``if`` is converted to
+    a select only if neither branch may raise.
+    """
+    if checks == "none" and not has_checks(mod):
+        return mod
+    checked = mod.clone()
+    if checks == "indices":
+        Pipeline.parse("relax-check-indices").run(checked)
+    else:
+        with checked.context:
+            drop_checks(checked)
+    return checked
+
+
+def has_only_prim_funcs(mod: IRModule) -> bool:
+    """Whether all functions of a module are PrimFuncs."""
+    functions = list(mod.func_ops())
+    return bool(functions) and all(map(function_attributes.is_prim_func, functions))
+
+
+def _is_entry(op: Any) -> bool:
+    return not (
+        function_attributes.is_prim_func(op)
+        or function_attributes.is_private(op)
+        or op.is_external
+    )
+
+
+def _without_cpu_devices(mod: IRModule) -> IRModule:
+    """Drops the virtual devices of a module if all of them are this machine's CPU."""
+    devices = mod.global_infos.get("vdevice", ())
+    if not devices or any(str(d.target).split(" ")[0] not in _CPUS for d in devices):
+        return mod
+    result = mod.clone()
+    Pipeline.parse("relax-drop-devices").run(result)
+    return result
+
+
+_CPUS = ("llvm", "cpu", "c")
+
+
+class Build:
+    """Compilation of one module to an executable of the virtual machine.
+
+    Args:
+        mod: the module.
+        options: of compiler.compile for all machine code.
+        diagnostics: further options of compiler.compile: ``dump``, ``verify``, ...
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        options: Mapping[str, Any],
+        diagnostics: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._mod, self._options = _without_cpu_devices(mod), options
+        self._diagnostics = {
+            k: v for k, v in (diagnostics or {}).items() if v is not None
+        }
+        if "inputs" in self._diagnostics:
+            raise RelaxError(
+                "`inputs`: expected a model that is compiled ahead of time as a whole, got "
+                "one with nodes that are interpreted, or compiled at run time"
+            )
+        self._native = NativePartition(self._mod)
+
+    def run(self) -> VMExecutable:
+        entries = [op.name.value for op in self._mod.func_ops() if _is_entry(op)]
+        codes = {n: self._code(n) for n in entries if self._native.compiles(n)}
+        hosted = [n for n in entries if n not in codes]
+        written = write_host(self._mod, hosted, self._native)
+        # Index checks are those of operators; PrimFuncs have none.
+        plain = {k: v for k, v in self._options.items() if k != "checks"}
+        host = HostCode(
+            written.program,
+            {n: self._segment(n, f) for n, f in written.segments.items()},
+            {n: compile_kernel(self._mod, n, plain) for n in written.programs},
+            written.constants,
+        )
+        public = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}
+        options = JITOptions.of(self._options)
+        return VMExecutable(codes, host, public, options)
+
+    def _code(self, name: str) -> NativeFunction:
+        function = self._mod[name]
+        code = self._compiled(_with_entry(self._mod, name), name)
+        params = [p.name_hint for p in function.params]
+        return NativeFunction(code, params, nesting_of(function.ret_struct_info))
+
+    def _segment(self, name: str, function: Function) -> NativeFunction:
+        kept = {v: f for v, f in self._mod.functions.items() if v.name_hint != "main"}
+        alone = IRModule({**kept, GlobalVar(name): function}, attrs=self._mod.attrs)
+        code = self._compiled(_with_entry(alone, name), name)
+        params = [p.name_hint for p in function.params]
+        return NativeFunction(code, params, nesting_of(function.ret_struct_info))
+
+    def _compiled(self, mod: IRModule, name: str) -> CompiledModel:
+        diagnostics = dict(self._diagnostics)
+        if "dump" in diagnostics:
+            diagnostics["dump"] = Path(diagnostics["dump"]) / name
+        return driver.compile_model(mod, **self._options, **diagnostics)
+
+
+def _with_entry(mod: IRModule, name: str) -> IRModule:
+    """A copy in which ``name`` is renamed to ``main``, and other functions are private."""
+    if name == "main":
+        copy = mod.clone()
+    else:
+        kept = {k: f for k, f in mod.functions.items() if k.name_hint != "main"}
+        copy = IRModule(kept, attrs=mod.attrs)
+    with copy.context:
+        for op in copy.func_ops():
+            is_entry = op.name.value == name
+            if is_entry and name != "main":
+                op.attributes["sym_name"] = ir.StringAttr.get("main")
+            elif not is_entry:
+                op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        erase_unreachable(copy, ("main",))
+    return copy
+
+
+def native_entry_modules(mod: IRModule) -> list[IRModule]:
+    """A module per public function that compiles ahead of time, as its ``main``."""
+    native = NativePartition(mod)
+    entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
+    return [_with_entry(mod, name) for name in entries if native.compiles(name)]
+
+
+def apply_user_pipelines(
+    mod: IRModule, relax_pipeline: Any, tir_pipeline: Any
+) -> IRModule:
+    """Apply user pipelines to a module.
+
+    Raises:
+        TypeError: a pipeline does not return a module.
+    """
+    pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    for name, pipeline in pipelines.items():
+        if callable(pipeline):
+            result = pipeline(mod)
+            if not isinstance(result, IRModule):
+                kind = type(result).__name__
+                raise TypeError(
+                    f"`{name}`: expected it to return an IRModule, got {kind}"
+                )
+            mod = result
+    return mod

@@ -1,0 +1,1 @@
+"""Autotuning: search for faster kernel configurations, and the tuning database."""

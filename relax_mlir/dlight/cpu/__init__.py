@@ -1,9 +1,0 @@
-"""Rules for CPUs: ``tvm.dlight.cpu``."""
-
-from relax_mlir.argument_types import check_exports
-from relax_mlir.dlight.cpu.gemv import GEMV
-from relax_mlir.dlight.cpu.reduction import Reduction
-
-__all__ = ["GEMV", "Reduction"]
-
-check_exports(globals())

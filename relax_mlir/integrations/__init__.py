@@ -1,0 +1,1 @@
+"""Adapters of relax_mlir to the interfaces of other projects."""

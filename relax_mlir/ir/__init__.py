@@ -1,0 +1,1 @@
+"""``IRModule``, MLIR contexts, constants, traversal, and guards in front of MLIR's parser."""

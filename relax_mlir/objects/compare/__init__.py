@@ -1,0 +1,1 @@
+"""Structural equality and hashing of Relax and TIR objects."""

@@ -1,0 +1,1 @@
+"""Struct-info inference for Relax expressions."""

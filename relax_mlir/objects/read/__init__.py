@@ -1,0 +1,1 @@
+"""Reads MLIR operations as Relax and TIR objects."""

@@ -1,0 +1,1 @@
+"""TIR statements, buffers and PrimFuncs as Python objects."""

@@ -1,0 +1,1 @@
+"""Writes Relax and TIR objects as MLIR operations."""

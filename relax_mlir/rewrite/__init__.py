@@ -1,0 +1,1 @@
+"""Passes, patterns and their driver, outlining, and use-def helpers."""

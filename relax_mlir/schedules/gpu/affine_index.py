@@ -1,0 +1,176 @@
+"""Affine forms of buffer indices over induction variables and thread ids, and their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.schedules.builder import IndexLike, add, multiply
+
+__all__ = [
+    "ACCESSES",
+    "STORES",
+    "AffineSum",
+    "BufferAccess",
+    "access_at",
+    "accessed_range",
+    "argument_range",
+    "emit_affine_sum",
+    "structural_key",
+    "value_range",
+]
+
+# Store operations, with the number of the operand that is the buffer.
+STORES = {"memref.store": 1, "vector.store": 1}
+# Loads and stores whose indices follow the buffer operand.
+ACCESSES = frozenset({"memref.load", "memref.store", "vector.load", "vector.store"})
+
+
+@dataclass(frozen=True)
+class AffineSum:
+    """An affine expression of SSA values: a constant plus multiples of values."""
+
+    terms: dict[ir.Value, int]
+    constant: int = 0
+
+    def plus(self, other: AffineSum, factor: int = 1) -> AffineSum:
+        """The sum of this expression and ``factor`` times another one."""
+        total = dict(self.terms)
+        for value, coefficient in other.terms.items():
+            total[value] = total.get(value, 0) + factor * coefficient
+        kept = {
+            value: coefficient for value, coefficient in total.items() if coefficient
+        }
+        return AffineSum(kept, self.constant + factor * other.constant)
+
+
+def affine_sum_of(value: ir.Value) -> AffineSum:
+    """The affine form of a value; a value that is not affine is a term of its own."""
+    known = constant_of(value)
+    if known is not None:
+        return AffineSum({}, known)
+    owner = value.owner
+    name = None if isinstance(owner, ir.Block) else owner.name
+    if name in ("arith.addi", "arith.subi", "arith.muli"):
+        lhs, rhs = map(affine_sum_of, owner.operands)
+        if name != "arith.muli":
+            return lhs.plus(rhs, 1 if name == "arith.addi" else -1)
+        if lhs.terms and rhs.terms:
+            return AffineSum({value: 1})
+        one, coefficient = (lhs, rhs.constant) if not rhs.terms else (rhs, lhs.constant)
+        return AffineSum({}).plus(one, coefficient)
+    return AffineSum({value: 1})
+
+
+@dataclass(frozen=True)
+class BufferAccess:
+    """A load or store of a buffer.
+
+    Attributes:
+        operation: the load or store; first: number of the operand that is the first index.
+        indices: affine forms; lanes: elements accessed along the last dimension.
+    """
+
+    operation: ir.OpView
+    first: int
+    indices: tuple[AffineSum, ...]
+    lanes: int
+
+
+def access_at(operation: ir.OpView, place: int) -> BufferAccess:
+    """The access of an operation to the buffer that is its operand ``place``."""
+    operands = list(operation.operation.operands)
+    touched = operation.results[0].type if len(operation.results) else operands[0].type
+    lanes = touched.shape[0] if isinstance(touched, ir.VectorType) else 1
+    indices = tuple(map(affine_sum_of, operands[place + 1 :]))
+    return BufferAccess(operation, place + 1, indices, lanes)
+
+
+def structural_key(value: ir.Value) -> Any:  # Any: nested tuples
+    """A key that is equal for values computed by the same expression of the same values."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not owner.name.startswith("arith."):
+        return value
+    known = constant_of(value)
+    return (owner.name, known, *map(structural_key, owner.operands))
+
+
+def accessed_range(
+    indices: Sequence[AffineSum], lanes: Sequence[int]
+) -> tuple[int, int] | None:
+    """The lowest element that some accesses touch, and the extent of all; None if unknown."""
+    ranges = [_range(total) for total in indices]
+    known = [r for r in ranges if r is not None]
+    if len(known) < len(ranges):
+        return None
+    low = min(begin for begin, _ in known)
+    return low, max(e + n for (_, e), n in zip(known, lanes, strict=True)) - low
+
+
+def emit_affine_sum(total: AffineSum) -> IndexLike:
+    """Emits the value of an affine form at the insertion point."""
+    place: IndexLike = 0
+    for value, coefficient in total.terms.items():
+        place = add(place, multiply(value, coefficient))
+    return add(place, total.constant)
+
+
+_Range = tuple[int, int] | None
+
+
+def _range(total: AffineSum) -> _Range:
+    """The bounds of an affine form, inclusive; None if unknown."""
+    low = high = total.constant
+    for value, coefficient in total.terms.items():
+        known = value_range(value)
+        if known is None:
+            return None
+        bounds = [coefficient * end for end in known]
+        low, high = low + min(bounds), high + max(bounds)
+    return low, high
+
+
+def value_range(value: ir.Value) -> _Range:
+    """The bounds of a value, inclusive; None if unknown."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return argument_range(value)
+    if owner.name not in _DIVISIONS:
+        return None
+    divisor = constant_of(owner.operands[1])
+    dividend = _range(affine_sum_of(owner.operands[0]))
+    if divisor is None or divisor < 1 or dividend is None or dividend[0] < 0:
+        return None
+    if _DIVISIONS[owner.name]:
+        return dividend[0] // divisor, dividend[1] // divisor
+    is_same_quotient = dividend[0] // divisor == dividend[1] // divisor
+    low, high = (end % divisor for end in dividend)
+    return (low, high) if is_same_quotient else (0, divisor - 1)
+
+
+# Division operations, for non-negative dividends: whether the result is the quotient.
+_DIVISIONS = {
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), True),
+    **dict.fromkeys(("arith.remsi", "arith.remui"), False),
+}
+
+
+def argument_range(value: ir.Value) -> _Range:
+    """The bounds of an induction variable, or of a block or thread id; None if unknown."""
+    parent = value.owner.owner
+    position = ir.BlockArgument(value).arg_number
+    if parent.operation.name == "gpu.launch":
+        if position >= 6:
+            return None
+        count = constant_of(parent.operation.operands[position])
+        return None if count is None else (0, max(count, 1) - 1)
+    if parent.operation.name != "scf.for" or position != 0:
+        return None
+    begin, end = (constant_of(v) for v in list(parent.operation.operands)[:2])
+    if begin is None or end is None:
+        return None
+    return begin, max(begin, end - 1)

@@ -1,0 +1,1 @@
+"""Argument checks of the public API, and atomic file writes."""

@@ -1,0 +1,1 @@
+"""Exact symbolic sizes in pure Python: normal forms, intervals, bounds, constraints."""

@@ -1,0 +1,144 @@
+"""``relax-eliminate-common-subexpr``: common subexpression elimination."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects.relax import graph
+from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
+from relax_mlir.ir import function_attributes
+from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.effects import EffectAnalysis
+from relax_mlir.rewrite.functions import (
+    PACK,
+    SCRIPT_ATTRIBUTES,
+    copy_script_attributes,
+    dataflow_block_number,
+    graph_functions,
+    users_of,
+)
+from relax_mlir.rewrite.patterns import Pass, erase, has_uses, replace
+
+__all__ = ["EliminateCommonSubexpr"]
+
+_Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class EliminateCommonSubexpr(Pass):
+    """Replaces uses of equal pure expressions by the first; the others become aliases.
+
+    Args:
+        call_only: whether to skip tuples and their projections.
+    """
+
+    opt_level = 1
+    call_only: bool = False
+
+    def run(self, module: IRModule) -> None:
+        effects = EffectAnalysis(module.mlir.operation)
+        for function in graph_functions(module):
+            for block in function.regions[0].blocks:
+                self._merge(block, {}, effects)
+
+    def _merge(
+        self,
+        block: ir.Block,
+        outer: Mapping[_Key, Sequence[ir.OpView]],
+        effects: EffectAnalysis,
+    ) -> None:
+        available = {key: list(ops) for key, ops in outer.items()}
+        for op in list(own_operations(block)):
+            for region in op.operation.regions:
+                for inner in region.blocks:
+                    self._merge(inner, available, effects)
+            if self._is_mergeable(op, effects):
+                candidates = available.setdefault(_key_of(op), [])
+                first = next((k for k in candidates if _is_visible(op, k)), None)
+                candidates.append(op if first is None else _replace_by_alias(op, first))
+
+    def _is_mergeable(self, op: ir.OpView, effects: EffectAnalysis) -> bool:
+        if function_attributes.NAME not in op.operation.attributes or isinstance(
+            op, _LEAVES
+        ):
+            return False
+        if op.operation.name == PACK and (call := _packed_call(op)) is not None:
+            return effects.is_mergeable(call)
+        if isinstance(op, TupleGetItemOp) or op.operation.name == PACK:
+            return not self.call_only and effects.is_mergeable(op)
+        return not len(op.regions) and effects.is_mergeable(op)
+
+
+_OPERATIONS = EffectAnalysis()  # does not know the callees
+_LEAVES = (graph.BindOp, ConstantOp, graph.ShapeExprOp, graph.PrimValueOp)
+
+
+def _key_of(op: ir.OpView) -> _Key:
+    operation = op.operation
+    attributes = sorted(
+        (name, str(operation.attributes[name]))
+        for name in operation.attributes
+        if name not in SCRIPT_ATTRIBUTES
+    )
+    operands = tuple(map(_operand_key, operation.operands))
+    types = tuple(str(r.type) for r in operation.results)
+    return (operation.name, operands, tuple(attributes), types)
+
+
+def _packed_call(pack: ir.OpView) -> ir.OpView | None:
+    """Returns the operation whose results, several and all, a tuple packs."""
+    operands = list(pack.operation.operands)
+    owner = operands[0].owner if len(operands) > 1 else None
+    if not isinstance(owner, (ir.OpView, ir.Operation)):
+        return None
+    call = owner.operation.opview
+    return call if list(call.operation.results) == operands else None
+
+
+def _operand_key(value: ir.Value) -> object:
+    """Returns a value, or a structural key of packed arguments and constants."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or function_attributes.NAME in owner.attributes:
+        return value
+    if len(owner.operation.results) > 1 and _OPERATIONS.is_mergeable(owner):
+        index = list(owner.operation.results).index(value)
+        return (_key_of(owner.operation.opview), index)
+    if owner.name == PACK:
+        return tuple(map(_operand_key, owner.operands))
+    is_leaf = not list(owner.operands) and not len(owner.regions)
+    return _key_of(owner.opview) if is_leaf else value
+
+
+def _is_visible(user: ir.OpView, op: ir.OpView) -> bool:
+    """Returns whether ``op``'s variable is visible at ``user``."""
+    block = dataflow_block_number(op)
+    is_visible_outside = (
+        block < 0 or function_attributes.OUTPUT in op.operation.attributes
+    )
+    return is_visible_outside or dataflow_block_number(user) == block
+
+
+def _replace_by_alias(op: ir.OpView, first: ir.OpView) -> ir.OpView:
+    """Makes the variable of ``op`` an alias of ``first``, and replaces visible uses."""
+    value = first.operation.results[0]
+    with ir.InsertionPoint(op), op.location:
+        alias = graph.BindOp(value, results=[op.operation.results[0].type])
+    copy_script_attributes(op, alias)
+    for use in list(op.operation.results[0].uses):
+        if all(_is_visible(reader, first) for reader in _readers(use.owner)):
+            use.owner.operation.operands[use.operand_number] = value
+    call = _packed_call(op) if op.operation.name == PACK else None
+    replace(op, alias.result)
+    if call is not None and not any(map(has_uses, call.operation.results)):
+        erase(call)
+    return alias
+
+
+def _readers(user: ir.OpView) -> list[ir.OpView]:
+    """Returns the users of ``user`` if it only packs arguments, else ``user``."""
+    attributes = user.operation.attributes
+    if user.operation.name == PACK and function_attributes.NAME not in attributes:
+        return [r for result in user.operation.results for r in users_of(result)]
+    return [user]
