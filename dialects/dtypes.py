@@ -15,6 +15,7 @@ import numpy as np
 from mlir import ir
 
 __all__ = [
+    "NAMES",
     "NARROW_FLOATS",
     "DType",
     "dtype",
@@ -185,6 +186,7 @@ _NARROW = {
         *(DType(name, "f", int(name[5])) for name in NARROW_FLOATS),
     )
 }
+NAMES = (*_ALL, *_NARROW)
 _VECTOR = re.compile(r"(.+?)x(vscalex)?(\d+)")
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from relax_mlir.dialects import dtypes
 from relax_mlir.errors import ArgumentValueError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expression_evaluator import ExpressionEvaluator
@@ -330,13 +331,15 @@ def _extent(index: Dim, sizes: Mapping[str, Dim]) -> Dim:
 
 
 def _constants(dtype: str) -> Callable[[Any], PrimExpr]:
-    return lambda value: prim.const(value, dtype)
+    def constant(value: Any) -> PrimExpr:
+        return prim.const(float(value) if isinstance(value, str) else value, dtype)
+
+    return constant
 
 
-_DTYPES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 SCRIPT_NAMES = SimpleNamespace(
     **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
-    **{dtype: _constants(dtype) for dtype in _DTYPES},
+    **{dtype: _constants(dtype) for dtype in dtypes.NAMES},
 )
 _ALLOWED = (
     *(ast.Lambda, ast.arguments, ast.arg, ast.Name, ast.Load, ast.Tuple, ast.List),
