@@ -352,6 +352,27 @@ def test_rings_need_tiles_without_gaps():
         schedule.rolling_buffer("B", 0)
 
 
+@T.prim_func
+def overwritten_by_rows(X: T.Buffer((4, 4), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,))
+    for i in range(4):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi + vj] = X[vi, vj]
+        for j in range(4):
+            with T.block("C"):
+                v = T.axis.opaque(7, i + j)
+                C[v] = B[v]
+
+
+def test_circular_buffers_keep_no_elements_that_are_overwritten():
+    schedule = Schedule(overwritten_by_rows)
+
+    with pytest.raises(ScheduleError, match="`B` may write the same element of `B`"):
+        schedule.rolling_buffer("B", 0)
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_copies_at_a_loop_hold_all_that_is_under_it(number):
     schedule = Schedule(rows_of_sums)

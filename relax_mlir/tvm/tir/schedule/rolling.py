@@ -91,6 +91,7 @@ def rolling_buffer(state: ScheduleState, block: ir.Operation, number: int) -> No
         circular = _circular_buffer(block, buffer, common_loop, indices)
         _check_reads(circular, block, readers, common_loop, indices)
         _predicate_new_elements(circular, block, common_loop, indices)
+        dependences.check_injective_writes(block, _WHERE)
         for user in [block, *readers]:
             _wrap_indices(circular, user, indices)
         shape = list(accesses.buffer_shape(buffer))
