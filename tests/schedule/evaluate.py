@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -13,9 +13,9 @@ import numpy as np
 from relax_mlir.objects import prim
 from relax_mlir.objects.stmt import statements
 from relax_mlir.objects.stmt.buffer import BufferLoad
-from relax_mlir.objects.stmt.functor import post_order_visit
+from relax_mlir.objects.stmt.functor import post_order_visit, pre_order_visit
 
-__all__ = ["Evaluation", "evaluate", "interpret"]
+__all__ = ["Evaluation", "Order", "evaluate", "interpret"]
 
 _FUNCTIONS = {"exp": "math.exp", "sqrt": "math.sqrt", "fabs": "abs"}
 
@@ -33,6 +33,11 @@ class Evaluation:
     arrays: list[np.ndarray]
     is_exact: bool
     largest: float
+
+
+# How parallel loops run: like serial ones; from the last iteration to the first, threads
+# waiting for one another between statements; or all of them waiting so.
+Order: TypeAlias = Literal["forward", "backwards", "lockstep"]
 
 
 class _Rounding:
@@ -82,17 +87,19 @@ class _Translator:
 
     Args:
         typed: whether results are rounded to their types; otherwise all floats are f64.
-        backwards: whether to run parallel loops from the last iteration to the first, except
-            those over which threads reduce.
+        order: how parallel loops run, except those over which threads reduce.
+        body: the statement to translate.
     """
 
-    def __init__(self, typed: bool, backwards: bool = False) -> None:
+    def __init__(self, typed: bool, order: Order, body: Any) -> None:
         self.typed = typed
-        self.backwards = backwards
+        self.order = order
+        self.accesses = _access_counts(body)
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[int, str] = {}
         self.allocated: list[str] = []
+        self.allocated_buffers: set[int] = set()
         self.dtypes: set[str] = set()
 
     def name(self, thing: Any) -> str:
@@ -176,10 +183,14 @@ class _Translator:
             first, extent = (self.term(t, True) for t in (node.min, node.extent))
             steps = f"range({first}, {first} + {extent})"
             head = f"for {self.name(node.loop_var)} in {{}}:"
-            if self.backwards and node.kind in _AT_ONCE and not _combines(node):
+            if (
+                self.order != "forward"
+                and node.kind in _PARALLEL
+                and not _combines(node)
+            ):
                 head = head.format(f"reversed({steps})")
-                if _waits(node):
-                    self._in_lockstep(node, node.body, head)
+                if self.order == "lockstep" or _tag(node).startswith("threadIdx"):
+                    self._with_private_buffers(node, head)
                     return
             self.emit(head.format(steps))
             self._inside(node.body)
@@ -199,8 +210,35 @@ class _Translator:
             value, place = self.term(node.value), self.place(node.indices)
             self.emit(f"{self.name(node.buffer)}[place({place})] = {value}")
 
-    def _in_lockstep(self, loop: Any, node: Any, head: str) -> None:
-        """All iterations of a loop complete a statement before the next one starts."""
+    def _with_private_buffers(self, loop: Any, head: str) -> None:
+        """Runs a loop in lockstep, where each iteration has its own private buffers."""
+        private = [self.name(b) for b in self._private_buffers(loop)]
+        saved = [f"{name}_of_{self.name(loop.loop_var)}" for name in private]
+        for name, outer in zip(private, saved, strict=True):
+            self.emit(f"{outer} = {name}")
+        copies = [
+            f"{name} = own({outer}, {self.name(loop.loop_var)})"
+            for name, outer in zip(private, saved, strict=True)
+        ]
+        self._in_lockstep(loop, loop.body, [head, *(f"    {c}" for c in copies)])
+        for name, outer in zip(private, saved, strict=True):
+            self.emit(f"{name} = {outer}")
+
+    def _private_buffers(self, loop: Any) -> list[Any]:
+        """The allocated buffers of which each iteration of a parallel loop has its own."""
+        scopes = next(
+            (v for k, v in _PRIVATE.items() if _tag(loop).startswith(k)), None
+        )
+        return [
+            buffer
+            for key, (buffer, count) in _access_counts(loop.body).items()
+            if key in self.allocated_buffers
+            and count == self.accesses[key][1]
+            and (scopes is None or buffer.scope() in scopes)
+        ]
+
+    def _in_lockstep(self, loop: Any, node: Any, head: Sequence[str]) -> None:
+        """Emits a loop all of whose iterations complete a statement before the next starts."""
         if isinstance(node, statements.SeqStmt):
             for inner in node.seq:
                 self._in_lockstep(loop, inner, head)
@@ -219,7 +257,8 @@ class _Translator:
             self._in_lockstep(loop, node.body, head)
             self.depth -= 1
             return
-        self.emit(head)
+        for line in head:
+            self.emit(line)
         self._inside(node)
 
     def _inside(self, node: Any) -> None:
@@ -242,6 +281,7 @@ class _Translator:
             shape = "".join(f"{self.term(s, True)}, " for s in buffer.shape)
             name = self.name(buffer)
             self.allocated.append(name)
+            self.allocated_buffers.add(id(buffer))
             self.emit(f"if {name} is None:")
             self.emit(
                 f"    {name} = arrays['{name}'] = empty(({shape}), '{buffer.dtype}')"
@@ -272,24 +312,40 @@ class _Translator:
         )
 
 
-_AT_ONCE = (
+_PARALLEL = (
     statements.ForKind.PARALLEL,
     statements.ForKind.VECTORIZED,
     statements.ForKind.THREAD_BINDING,
 )
+# The scopes of the buffers that iterations of a thread-bound loop do not share.
+_PRIVATE = {
+    "threadIdx": ("local",),
+    "vthread": ("local",),
+    "blockIdx": ("local", "shared", "shared.dyn"),
+}
 
 
-def _waits(loop: Any) -> bool:
-    """Whether a loop is over synchronised threads that share all memory."""
-    tag = loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
-    used: list[str] = []
+def _tag(loop: Any) -> str:
+    """The thread that a loop is bound to, or nothing."""
+    return "" if loop.thread_binding is None else loop.thread_binding.thread_tag
 
-    def look(node: Any) -> None:
-        if isinstance(node, statements.BufferStore):
-            used.append(node.buffer.scope())
 
-    post_order_visit(loop.body, look)
-    return tag.startswith("threadIdx") and "local" not in used
+def _access_counts(node: Any) -> dict[int, tuple[Any, int]]:
+    """The buffers that a statement accesses, each with the number of accesses, by id."""
+    found: dict[int, tuple[Any, int]] = {}
+
+    def count(part: Any) -> bool:
+        accessed: list[Any] = []
+        if isinstance(part, (statements.BufferStore, BufferLoad)):
+            accessed = [part.buffer]
+        elif isinstance(part, statements.BlockRealize):
+            accessed = [m.source.buffer for m in part.block.match_buffers]
+        for buffer in accessed:
+            found[id(buffer)] = buffer, found.get(id(buffer), (buffer, 0))[1] + 1
+        return True
+
+    pre_order_visit(node, count)
+    return found
 
 
 def _combines(loop: Any) -> bool:
@@ -337,7 +393,7 @@ def interpret(
     *arrays: np.ndarray,
     sizes: Iterable[int] = (),
     typed: bool = True,
-    backwards: bool = False,
+    order: Order = "forward",
 ) -> Evaluation:
     """The results of a PrimFunc on copies of arrays.
 
@@ -346,9 +402,10 @@ def interpret(
         arrays: its buffers, in order.
         sizes: its other parameters.
         typed: whether every operation has its declared type; otherwise all buffers are f64.
-        backwards: whether parallel loops start with the last iteration.
+        order: how parallel loops run.
     """
-    made = _Translator(typed, backwards)
+    body = program.body
+    made = _Translator(typed, order, body)
     rounding = _Rounding()
     values: dict[str, Any] = {}
     given, numbers = iter(arrays), iter(sizes)
@@ -364,7 +421,14 @@ def interpret(
         for size, number in zip(buffer.shape, array.shape, strict=True):
             if isinstance(size, prim.Var):
                 values[made.name(size)] = number
-    made.statement(program.body)
+    made.statement(body)
+    copies: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+
+    def own(array: np.ndarray | None, step: int) -> np.ndarray | None:
+        if array is None:
+            return None
+        # Holds the array, so that its id stays its own.
+        return copies.setdefault((id(array), step), (array, array.copy()))[1]
 
     def empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
         kind = _numpy(dtype) if typed else np.dtype(np.float64)
@@ -378,6 +442,7 @@ def interpret(
         "place": _place,
         "view": _view,
         "empty": empty,
+        "own": own,
         "arrays": held,
         "Div": prim.Div,
         "Mod": prim.Mod,

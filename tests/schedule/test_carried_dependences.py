@@ -4,6 +4,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from relax_mlir.errors import ScheduleError
@@ -11,6 +12,7 @@ from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tvm.tir import Schedule
 from tests.schedule.apply import check_schedule
+from tests.schedule.evaluate import interpret
 
 Steps = Callable[[Schedule], object]
 
@@ -836,6 +838,77 @@ def places_of_maxima(
             top: T.float32 = T.Select(M[vi] >= X[vi, vk], M[vi], X[vi, vk])
             P[vi] = place
             M[vi] = top
+
+
+_REPEATED_SUMS = """
+@T.prim_func
+def main(X: T.Buffer((4, 3), "float32"), C: T.Buffer((2, 4), "float32"), D: T.Buffer((4,), "float32")):
+    A = T.alloc_buffer((4,), scope="{scope}")
+    for i in range(2):
+        for j, k in T.grid(4, 3):
+            with T.block("A"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                with T.init():
+                    A[vj] = 0.0
+                A[vj] = A[vj] + X[vj, vk]
+        for j in range(4):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj]
+    for j in range(4):
+        with T.block("D"):
+            vj = T.axis.spatial(4, j)
+            D[vj] = {last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "last", "apply"),
+    [
+        ("global", "A[vj]", _parallel("C")),
+        ("global", "A[vj]", lambda s: s.vectorize(s.get_loops("C")[0])),
+        *(
+            (scope, "0.0", _bind("C", thread))
+            for scope, thread in [
+                ("global", "threadIdx.x"),
+                ("shared", "threadIdx.x"),
+                ("global", "blockIdx.x"),
+                ("global", "vthread"),
+                ("shared", "vthread"),
+            ]
+        ),
+    ],
+)
+def test_concurrent_iterations_share_no_partial_sums(scope, last, apply):
+    schedule = Schedule(from_source(_REPEATED_SUMS.format(scope=scope, last=last)))
+
+    with pytest.raises(
+        ScheduleError, match="that block `A` writes in another iteration"
+    ):
+        apply(schedule)
+
+
+@pytest.mark.parametrize(
+    ("scope", "apply"),
+    [
+        ("global", _parallel("C")),
+        ("local", _bind("C", "threadIdx.x")),
+        ("local", _bind("C", "vthread")),
+        ("local", _bind("C", "blockIdx.x")),
+        ("shared", _bind("C", "blockIdx.x")),
+    ],
+)
+def test_concurrent_iterations_have_partial_sums_of_their_own(scope, apply):
+    before = from_source(_REPEATED_SUMS.format(scope=scope, last="0.0"))
+    schedule = Schedule(before)
+    apply(schedule)
+    program = schedule.mod["main"]
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    arrays = x, np.zeros((2, 4), np.float32), np.zeros(4, np.float32)
+
+    for order in ("backwards", "lockstep"):
+        _, c, _ = interpret(program, *arrays, order=order).arrays
+        np.testing.assert_array_equal(c, np.broadcast_to(x.sum(1), (2, 4)))
 
 
 def test_the_first_of_equal_maxima_counts():

@@ -20,7 +20,7 @@ from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.tir import Schedule
 from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.differential.check import guarded
-from tests.schedule.evaluate import Evaluation, interpret
+from tests.schedule.evaluate import Evaluation, Order, interpret
 from tests.schedule_fuzz.programs import Param, Program, draw_program
 from tests.schedule_fuzz.steps import LOOKS, MissingError, Step, Stepper, draw_steps
 
@@ -236,7 +236,8 @@ def _check_values(
 ) -> str:
     """Check that the compiled module computes what the original means.
 
-    So does its meaning with parallel loops, and loops that were thread-bound, run backwards.
+    So does its meaning with parallel loops, and loops that were thread-bound, in other
+    orders.
     """
     rng = np.random.default_rng(settings.seed)
     arrays = [_array(rng, p, settings.integers) for p in program.params]
@@ -258,7 +259,8 @@ def _check_values(
     for mod in (schedule.mod, *bound):
         script = mod.script()
         if any(word in script for word in _AT_ONCE):
-            _check_backwards(mod["main"], given, program, expected, limit)
+            for order in ("backwards", "lockstep"):
+                _check_order(mod["main"], given, program, expected, limit, order)
     for param, ours, theirs in zip(
         program.params, arrays, expected.arrays, strict=True
     ):
@@ -266,17 +268,18 @@ def _check_values(
     return "ok"
 
 
-def _check_backwards(
+def _check_order(
     scheduled: Any,  # Any: PrimFunc
     given: Sequence[np.ndarray],
     program: Program,
     expected: Evaluation,
     limit: float,
+    order: Order,
 ) -> None:
-    found = interpret(scheduled, *given, backwards=True)
+    found = interpret(scheduled, *given, order=order)
     arrays = zip(program.params, found.arrays, expected.arrays, strict=True)
     for param, ours, theirs in arrays:
-        _compare(f"{param.name} backwards", ours, theirs, limit)
+        _compare(f"{param.name} {order}", ours, theirs, limit)
 
 
 def _array(rng: np.random.Generator, param: Param, integers: bool) -> np.ndarray:

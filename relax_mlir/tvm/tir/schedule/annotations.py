@@ -51,11 +51,7 @@ def set_loop_kind(
     if kind != "unrolled":
         for block in tree.blocks_below(loop):
             _check_parallel(loop, block, kind, thread)
-        dependences.check_no_carried_dependence(
-            [loop],
-            f"{kind}: {tree.describe(loop)}",
-            in_lockstep=thread.startswith("threadIdx"),
-        )
+        dependences.check_parallel(loop, thread, f"{kind}: {tree.describe(loop)}")
     with state.change(loop):
         loop.attributes[attribute_names.KIND] = ir.StringAttr.get(kind)
         if thread:

@@ -64,6 +64,7 @@ __all__ = [
     "check_no_carried_dependence",
     "check_no_control_dependence",
     "check_no_interference",
+    "check_parallel",
     "check_recomputation",
     "check_reuse_across_iterations",
     "independent_loops",
@@ -74,6 +75,12 @@ __all__ = [
 ]
 
 _MAX_BOXES = 8  # compared at once
+# The storage scopes of buffers that the iterations of a thread-bound loop do not share.
+_PRIVATE_SCOPES = {
+    "threadIdx": ("local",),
+    "vthread": ("local",),
+    "blockIdx": ("local", "shared", "shared.dyn"),
+}
 
 
 @dataclass(frozen=True)
@@ -586,20 +593,36 @@ def _loops_of_iters(block: ir.Operation, indices: IndexSymbols, kinds: str) -> s
 # Reordered and parallel loops.
 
 
-def check_no_carried_dependence(
-    nest: Sequence[ir.Operation], where: str, *, in_lockstep: bool = False
-) -> None:
+def check_no_carried_dependence(nest: Sequence[ir.Operation], where: str) -> None:
     """Reject loops that carry a dependence; required to run iterations in any order.
 
     Args:
         nest: nested loops, outermost first.
-        in_lockstep: whether every statement completes in all iterations before the next one
-            starts, as in threads that synchronise between statements.
 
     Raises:
         ScheduleError: a statement may access an element written in another iteration.
     """
-    _check_pairs(nest, where, lambda carrying: not carrying, in_lockstep=in_lockstep)
+    _check_pairs(nest, where, lambda carrying: not carrying)
+
+
+def check_parallel(loop: ir.Operation, thread: str, where: str) -> None:
+    """Reject a loop that carries a dependence; required to run its iterations concurrently.
+
+    Args:
+        thread: the thread that the loop is bound to; empty if it is none. Every statement
+            completes in all iterations of ``threadIdx`` before the next one starts.
+
+    Raises:
+        ScheduleError: a statement may access an element written in another iteration.
+    """
+    _check_pairs(
+        [loop],
+        where,
+        lambda carrying: not carrying,
+        private=_PRIVATE_SCOPES.get(thread.partition(".")[0]),
+        concurrent=True,
+        in_lockstep=thread.startswith("threadIdx"),
+    )
 
 
 def check_loop_order(
@@ -627,9 +650,18 @@ def _check_pairs(
     where: str,
     allows: Callable[[Sequence[ir.Operation]], bool],
     *,
+    private: Sequence[str] | None = None,
+    concurrent: bool = False,
     in_lockstep: bool = False,
 ) -> None:
-    """Reject loop-carried dependences, unless the reordering preserves the result."""
+    """Reject loop-carried dependences, unless the reordering preserves the result.
+
+    Args:
+        private: the storage scopes of buffers of which each iteration has its own, where it
+            is the only user; None for all scopes.
+        concurrent: whether iterations may run at the same time.
+        in_lockstep: whether these are threads that synchronise between statements.
+    """
     indices = IndexSymbols()
     for buffer, found in _accesses_by_buffer(nest[-1]):
         written = any(t.access.is_write for t in found)
@@ -639,6 +671,11 @@ def _check_pairs(
             continue
         if in_lockstep and _is_private(buffer, found, nest[-1], indices):
             continue
+        # Concurrent iterations may read partial results of the same reduction.
+        allows_reductions = not concurrent or (
+            _is_used_within(buffer, found, nest[-1])
+            and (private is None or accesses.storage_scope(buffer) in private)
+        )
         for first, second in combinations_with_replacement(found, 2):
             if not (first.access.is_write or second.access.is_write):
                 continue
@@ -649,7 +686,12 @@ def _check_pairs(
                     first, second, carrying, indices, in_lockstep=in_lockstep
                 )
                 or _is_redundant_write(
-                    first, second, nest, indices, in_lockstep=in_lockstep
+                    first,
+                    second,
+                    nest,
+                    indices,
+                    in_lockstep=in_lockstep,
+                    allows_reductions=allows_reductions,
                 )
             ):
                 continue
@@ -712,12 +754,14 @@ def _is_redundant_write(
     indices: IndexSymbols,
     *,
     in_lockstep: bool,
+    allows_reductions: bool,
 ) -> bool:
     """Whether every iteration that writes an element writes the same value before reading it.
 
     Args:
         first, second: accesses in program order.
         in_lockstep: whether an iteration may read what another one writes.
+        allows_reductions: whether the writer may update an element several times.
     """
     writer, other = first, second
     if not writer.access.is_write:
@@ -727,6 +771,8 @@ def _is_redundant_write(
     if not tree.is_block(writer.statement) or not is_idempotent(
         writer.statement, writer.access.buffer, nest
     ):
+        return False
+    if not (allows_reductions or legality.is_complete(writer.statement)):
         return False
     if other.access.is_write or other.statement == writer.statement or in_lockstep:
         return True
@@ -743,7 +789,7 @@ def _is_private(
     """Whether a buffer is thread-local and every read is covered by an earlier write."""
     if accesses.storage_scope(buffer) != "local":
         return False
-    if len(_accesses_of(tree.function_of(loop), buffer)) != len(found):
+    if not _is_used_within(buffer, found, loop):
         return False
     for number, statement_access in enumerate(found):
         writers = [
@@ -771,6 +817,15 @@ def _is_private(
         ):
             return False
     return True
+
+
+def _is_used_within(
+    buffer: ir.Value, found: Sequence[_StatementAccess], loop: ir.Operation
+) -> bool:
+    """Whether a buffer is allocated, and all its accesses are the given ones of a loop."""
+    return not isinstance(buffer.owner, ir.Block) and len(found) == len(
+        _accesses_of(tree.function_of(loop), buffer)
+    )
 
 
 # Blocks that move to another loop.
