@@ -275,6 +275,10 @@ _REFUSED = {
         lambda s: s.split(s.get_loops("B")[0], [3, 3]),
         r"product of the factors, 9, is less than the extent, 12",
     ),
+    "split: 64 bits": (
+        lambda s: s.split(s.get_loops("B")[0], [2**32, 2**31]),
+        r"product of the factors, 9223372036854775808, exceeds 64-bit indices",
+    ),
     "fuse: order": (
         lambda s: s.fuse(*reversed(s.get_loops("B"))),
         r"loop `i` is not directly inside loop `j`",

@@ -14,6 +14,7 @@ from mlir import ir
 from relax_mlir.analysis.index_maps import constant_of, selected_divisor
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.dialects.tir.scalars import Index, emit, nonzero_divisor
+from relax_mlir.errors import ScheduleError
 from relax_mlir.symbolic import bounds, dims
 from relax_mlir.symbolic.dims import Dim, Expr
 from relax_mlir.symbolic.limits import (
@@ -163,7 +164,13 @@ _DIVISIONS = ("arith.floordivsi", "arith.divui", "arith.remui")
 
 
 def emit_constant(number: int) -> ir.Value:
-    """Emits an ``index`` constant at the insertion point."""
+    """Emits an ``index`` constant at the insertion point.
+
+    Raises:
+        ScheduleError: it does not fit 64 bits.
+    """
+    if not -(1 << 63) <= number < 1 << 63:
+        raise ScheduleError(f"index {number}: expected one of 64 bits")
     index = ir.IndexType.get()
     return emit("arith.constant", index, value=ir.IntegerAttr.get(index, number))
 

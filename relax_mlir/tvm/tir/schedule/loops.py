@@ -79,6 +79,10 @@ def _sizes(loop: ir.Operation, extent: Dim, factors: Sequence[Dim | None]) -> li
         if isinstance(factor, int) and factor <= 0:
             raise ScheduleError(f"{name}: expected factors above 0, got {factor}")
         product = product * (1 if factor is None else factor)
+    if isinstance(product, int) and product >= 1 << 63:
+        raise ScheduleError(
+            f"{name}: the product of the factors, {product}, exceeds 64-bit indices"
+        )
     if None in factors:
         rest = dims.ceildiv(extent, product)
         return [rest if factor is None else factor for factor in factors]
