@@ -888,6 +888,34 @@ def test_concurrent_iterations_share_no_partial_sums(scope, last, apply):
         apply(schedule)
 
 
+_WRITTEN_ONCE = """
+@T.prim_func
+def main(X: T.Buffer((6,), "float32"), C: T.Buffer((3, 6), "float32")):
+    A = T.alloc_buffer((6,), scope="{scope}")
+    for i in range(3):
+        for j in range(6):
+            with T.block("A"):
+                vj = T.axis.spatial(6, j)
+                T.where(i < 1)
+                A[vj] = X[vj] * 2.0
+        for j in range(6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = A[vj]
+"""
+
+
+def test_threads_read_no_registers_of_one_another():
+    local = Schedule(from_source(_WRITTEN_ONCE.format(scope="local")))
+    with pytest.raises(
+        ScheduleError, match="that block `A` writes in another iteration"
+    ):
+        _bind("C", "threadIdx.x")(local)
+
+    shared = Schedule(from_source(_WRITTEN_ONCE.format(scope="shared")))
+    _bind("C", "threadIdx.x")(shared)
+
+
 @pytest.mark.parametrize(
     ("scope", "apply"),
     [

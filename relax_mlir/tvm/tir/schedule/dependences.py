@@ -671,10 +671,12 @@ def _check_pairs(
             continue
         if in_lockstep and _is_private(buffer, found, nest[-1], indices):
             continue
+        is_shared = (
+            private is not None and accesses.storage_scope(buffer) not in private
+        )
         # Concurrent iterations may read partial results of the same reduction.
         allows_reductions = not concurrent or (
-            _is_used_within(buffer, found, nest[-1])
-            and (private is None or accesses.storage_scope(buffer) in private)
+            _is_used_within(buffer, found, nest[-1]) and not is_shared
         )
         for first, second in combinations_with_replacement(found, 2):
             if not (first.access.is_write or second.access.is_write):
@@ -690,7 +692,7 @@ def _check_pairs(
                     second,
                     nest,
                     indices,
-                    in_lockstep=in_lockstep,
+                    in_lockstep=in_lockstep and is_shared,
                     allows_reductions=allows_reductions,
                 )
             ):
