@@ -58,6 +58,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
         "schedule/test_carried_dependences.py",
         "schedule/test_dependences.py",
     ),
+    "tvm.tir.schedule.concurrency": ("schedule/test_concurrency.py",),
     "tvm.tir.schedule.indices": ("analysis/test_indices.py",),
     "tvm.tir.schedule.inversion": (
         "analysis/test_inversion.py",

@@ -180,20 +180,7 @@ class _Translator:
             for inner in node.seq:
                 self.statement(inner)
         elif isinstance(node, statements.For):
-            first, extent = (self.term(t, True) for t in (node.min, node.extent))
-            steps = f"range({first}, {first} + {extent})"
-            head = f"for {self.name(node.loop_var)} in {{}}:"
-            if (
-                self.order != "forward"
-                and node.kind in _PARALLEL
-                and not _combines(node)
-            ):
-                head = head.format(f"reversed({steps})")
-                if self.order == "lockstep" or _tag(node).startswith("threadIdx"):
-                    self._with_private_buffers(node, head)
-                    return
-            self.emit(head.format(steps))
-            self._inside(node.body)
+            self._for(node)
         elif isinstance(node, statements.BlockRealize):
             self._block(node)
         elif isinstance(node, statements.LetStmt):
@@ -209,6 +196,21 @@ class _Translator:
             assert isinstance(node, statements.BufferStore), node
             value, place = self.term(node.value), self.place(node.indices)
             self.emit(f"{self.name(node.buffer)}[place({place})] = {value}")
+
+    def _for(self, node: Any) -> None:
+        first, extent = (self.term(t, True) for t in (node.min, node.extent))
+        steps = f"range({first}, {first} + {extent})"
+        head = f"for {self.name(node.loop_var)} in {{}}:"
+        is_concurrent = self.order != "forward" and node.kind in _PARALLEL
+        if is_concurrent and _combines(node):
+            assert _tag(node).startswith("threadIdx"), f"reduces over {node.kind}"
+        elif is_concurrent:
+            head = head.format(f"reversed({steps})")
+            if self.order == "lockstep" or _tag(node).startswith("threadIdx"):
+                self._with_private_buffers(node, head)
+                return
+        self.emit(head.format(steps))
+        self._inside(node.body)
 
     def _with_private_buffers(self, loop: Any, head: str) -> None:
         """Runs a loop in lockstep, where each iteration has its own private buffers."""

@@ -326,6 +326,7 @@ def _fuse_and_split(schedule):
         (tiles_that_overlap, _parallel("C")),
         (tiles_that_overlap, _bind("C", "threadIdx.x")),
         (element_of_a_thread, _bind("C", "threadIdx.x")),
+        (element_of_a_thread, _bind("C", "blockIdx.x")),
         (decided_by_none, _parallel("C")),
     ],
 )
@@ -337,13 +338,18 @@ def test_steps_with_elements_of_their_own_take_any_order(before, apply):
     check_schedule(schedule, before)
 
 
-def test_elements_that_blocks_share_are_not_those_of_a_thread():
-    schedule = Schedule(element_of_a_thread)
+@pytest.mark.parametrize(
+    ("scope", "thread"),
+    [("global", "threadIdx.x"), ("shared", "threadIdx.x"), ("global", "blockIdx.x")],
+)
+def test_elements_that_threads_share_are_not_those_of_one(scope, thread):
+    text = element_of_a_thread.script().replace('scope="local"', f'scope="{scope}"')
+    schedule = Schedule(from_source(text))
 
     with pytest.raises(
         ScheduleError, match="`A` that block `A` writes in another iteration"
     ):
-        schedule.bind(schedule.get_loops("C")[0], "blockIdx.x")
+        schedule.bind(schedule.get_loops("C")[0], thread)
 
 
 # Blocks that are computed elsewhere.

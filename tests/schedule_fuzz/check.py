@@ -42,6 +42,7 @@ class Settings:
         guards: whether it runs between guard pages.
         threads: the number of threads.
         trace: the serialisation format through which its trace is replayed.
+        gpu: whether loops stay bound to threads; it is interpreted, not compiled.
     """
 
     seed: int = 0
@@ -49,6 +50,7 @@ class Settings:
     guards: bool = False
     threads: int = 1
     trace: str = "python"
+    gpu: bool = False
 
     @staticmethod
     def draw(rng: random.Random) -> Settings:
@@ -59,6 +61,7 @@ class Settings:
             rng.random() < 0.25,
             rng.choice((1, 1, 2)),
             rng.choice(("python", "json", "instructions")),
+            rng.random() < 0.2,
         )
 
 
@@ -153,7 +156,8 @@ def check(case: Case) -> Result:
 def _run(result: Result, program: Program, settings: Settings, apply: Any) -> Result:
     try:
         parsed = from_source(program.script)
-        stepper = Stepper(Schedule(parsed, seed=settings.seed))
+        schedule = Schedule(parsed, seed=settings.seed)
+        stepper = Stepper(schedule, keeps_bindings=settings.gpu)
         apply(stepper)
         _check_texts(stepper.schedule, parsed, settings)
         result.outcome = _check_values(
@@ -246,11 +250,14 @@ def _check_values(
         array.fill(99)
     given = [a.copy() for a in arrays]
     expected = interpret(before, *arrays)
-    with guarded(settings.guards):
-        compiled = relax_mlir.compile(
-            schedule.mod, threads=settings.threads, cache=False
-        )
-        compiled["main"](*arrays)
+    if settings.gpu:
+        arrays = interpret(schedule.mod["main"], *given).arrays
+    else:
+        with guarded(settings.guards):
+            compiled = relax_mlir.compile(
+                schedule.mod, threads=settings.threads, cache=False
+            )
+            compiled["main"](*arrays)
     if not np.isfinite(expected.largest):
         return "unstable"
     if program.decides and not expected.is_exact:

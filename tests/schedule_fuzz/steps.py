@@ -57,14 +57,16 @@ class Stepper:
 
     Args:
         schedule: the schedule.
+        keeps_bindings: whether its loops stay bound to threads.
 
     Attributes:
-        bound: modules in which a loop was bound to threads; the schedule, which a CPU
+        bound: modules in which a loop was bound to threads, if the schedule, which a CPU
             runs, continues without.
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, *, keeps_bindings: bool = False) -> None:
         self.schedule = schedule
+        self.keeps_bindings = keeps_bindings
         self.bound: list[IRModule] = []
         self.sampled: list[Any] = []
 
@@ -113,7 +115,7 @@ class Stepper:
         if step.primitive == "copy":
             self.schedule = self.schedule.copy()
             return
-        if step.primitive == "bind":
+        if step.primitive == "bind" and not self.keeps_bindings:
             trial = Stepper(Schedule(self.schedule.mod))
             bound = [trial.resolve(a) for a in step.args]
             trial.schedule.bind(*bound)
@@ -182,7 +184,8 @@ class _Drawing:
 
     def fits(self, steps: Sequence[Step]) -> bool:
         """Whether a copy of the schedule accepts a sequence of calls."""
-        trial = Stepper(Schedule(self.stepper.schedule.mod, seed=0))
+        schedule = Schedule(self.stepper.schedule.mod, seed=0)
+        trial = Stepper(schedule, keeps_bindings=self.stepper.keeps_bindings)
         try:
             for step in steps:
                 trial.apply(step)

@@ -11,10 +11,13 @@ from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.objects.write.memref import replace_buffer
-from relax_mlir.symbolic.symbols import symbols_of
-from relax_mlir.tvm.tir.schedule import accesses, dependences, edit, legality, tree
-from relax_mlir.tvm.tir.schedule.indices import IndexSymbols
-from relax_mlir.tvm.tir.schedule.state import ScheduleState, loop_var
+from relax_mlir.tvm.tir.schedule import (
+    accesses,
+    concurrency,
+    edit,
+    tree,
+)
+from relax_mlir.tvm.tir.schedule.state import ScheduleState
 
 __all__ = [
     "annotate",
@@ -49,38 +52,13 @@ def set_loop_kind(
 ) -> None:
     """Set the kind of a loop: parallel, vectorized, unrolled or thread binding."""
     if kind != "unrolled":
-        for block in tree.blocks_below(loop):
-            _check_parallel(loop, block, kind, thread)
-        dependences.check_parallel(loop, thread, f"{kind}: {tree.describe(loop)}")
+        concurrency.check_loop_kind(loop, kind, thread)
     with state.change(loop):
         loop.attributes[attribute_names.KIND] = ir.StringAttr.get(kind)
         if thread:
             loop.attributes[attribute_names.THREAD] = ir.StringAttr.get(thread)
         elif attribute_names.THREAD in loop.attributes:
             del loop.attributes[attribute_names.THREAD]
-
-
-def _check_parallel(
-    loop: ir.Operation, block: ir.Operation, kind: str, thread: str
-) -> None:
-    where = f"{kind}: {tree.describe(loop)}"
-    if not legality.has_affine_bindings(block, may_overlap=True):
-        raise ScheduleError(
-            f"{where}: the bindings of {tree.describe(block)} are not quasi-affine"
-        )
-    legality.check_complete_or_reduction(block, where, loop)
-    indices = IndexSymbols()
-    name = indices.symbol(loop_var(loop))
-    kinds = tree.iter_kinds(block)
-    across_threads = kind == "thread_binding" and thread.startswith("threadIdx")
-    for value, axis in zip(tree.bindings(block), kinds, strict=True):
-        if name not in symbols_of(indices.of(value)):
-            continue
-        if axis != "S" and not (axis == "R" and across_threads):
-            raise ScheduleError(
-                f"{where}: {tree.describe(block)} has a reduce iter var that depends on "
-                "the loop: expected spatial ones alone"
-            )
 
 
 def reorder_block_iter_var(

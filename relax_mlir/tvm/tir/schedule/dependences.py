@@ -21,6 +21,8 @@ from mlir import ir
 
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import ScheduleError
+from relax_mlir.objects.read.guard_patterns import defining_op
+from relax_mlir.objects.write.memref import base_buffer
 from relax_mlir.symbolic import dims
 from relax_mlir.symbolic.bounds import bounds, is_known_le
 from relax_mlir.symbolic.dims import Dim
@@ -511,8 +513,9 @@ def is_idempotent(
 ) -> bool:
     """Whether a block writes the same value to an element in every iteration that writes it.
 
-    The element determines the block instance, whose inputs are loop-invariant; and no other
-    block writes the buffer, which is allocated in the scope and so has no earlier value.
+    The element determines the block instance, or the block copies the same element of
+    another buffer; inputs are loop-invariant; and no other block writes the buffer, which is
+    allocated in the scope and so has no earlier value.
     """
     indices = IndexSymbols()
     if legality.loop_used_inside(writer) is not None:
@@ -536,10 +539,23 @@ def is_idempotent(
     for made in accesses.buffers_written(writer):
         if made != buffer and made not in read:
             continue
+        if all(_is_copy(a, indices) for a in found if a.buffer == made):
+            continue
         index_iters = {_iter_vars_of(a, writer) for a in found if a.buffer == made}
         if len(index_iters) != 1 or not wanted <= {*(index_iters.pop() or ())}:
             return False
     return True
+
+
+def _is_copy(access: Access, indices: IndexSymbols) -> bool:
+    """Whether an access stores an element that is loaded at the same indices."""
+    if access.is_opaque or not access.is_write:
+        return False
+    load = defining_op(access.op.operands[0], "memref.load")
+    if load is None or base_buffer(load.operands[0]) != load.operands[0]:
+        return False
+    loaded = tuple(map(indices.of, list(load.operands)[1:]))
+    return access.indices(indices) == loaded
 
 
 def _iter_vars_of(access: Access, block: ir.Operation) -> tuple[int | None, ...] | None:
@@ -657,8 +673,8 @@ def _check_pairs(
     """Reject loop-carried dependences, unless the reordering preserves the result.
 
     Args:
-        private: the storage scopes of buffers of which each iteration has its own, where it
-            is the only user; None for all scopes.
+        private: for thread-bound loops, the storage scopes of buffers of which each
+            iteration has its own.
         concurrent: whether iterations may run at the same time.
         in_lockstep: whether these are threads that synchronise between statements.
     """
@@ -669,14 +685,13 @@ def _check_pairs(
             carrying_loops([t.access for t in found], nest, indices)
         ):
             continue
-        if in_lockstep and _is_private(buffer, found, nest[-1], indices):
+        is_shared = private is None or accesses.storage_scope(buffer) not in private
+        if not is_shared and _is_private(buffer, found, nest[-1], indices):
             continue
-        is_shared = (
-            private is not None and accesses.storage_scope(buffer) not in private
-        )
         # Concurrent iterations may read partial results of the same reduction.
         allows_reductions = not concurrent or (
-            _is_used_within(buffer, found, nest[-1]) and not is_shared
+            _is_used_within(buffer, found, nest[-1])
+            and (private is None or not is_shared)
         )
         for first, second in combinations_with_replacement(found, 2):
             if not (first.access.is_write or second.access.is_write):
@@ -788,9 +803,7 @@ def _is_private(
     loop: ir.Operation,
     indices: IndexSymbols,
 ) -> bool:
-    """Whether a buffer is thread-local and every read is covered by an earlier write."""
-    if accesses.storage_scope(buffer) != "local":
-        return False
+    """Whether an iteration only reads from a buffer of its own what it has written."""
     if not _is_used_within(buffer, found, loop):
         return False
     for number, statement_access in enumerate(found):

@@ -99,6 +99,7 @@ class ScheduleState:
         self.srefs: list[StmtSRef] = []
         self._snapshot: IRModule | None = None
         self._statements: dict[ir.Operation, Any] = {}
+        self._open_changes = 0
         with self.module.context, ir.Location.unknown():
             for function in self.module.func_ops():
                 if function_attributes.is_prim_func(function):
@@ -178,22 +179,30 @@ class ScheduleState:
     def change(self, op: ir.Operation) -> Iterator[IndexSymbols]:
         """A transaction on the PrimFunc around ``op``: it is restored if the body raises.
 
-        Transactions nest.
+        Transactions nest. The outermost one rejects a change that makes iterations of
+        parallel, vectorized or thread-bound loops depend on one another.
         """
+        from relax_mlir.tvm.tir.schedule import concurrency
+
         function = tree.function_of(op)
         name = ir.StringAttr(function.attributes["sym_name"]).value
         _check_no_aliases(function)
         numbers = self._preorder_numbers(function)
         backup = function.clone().operation
+        self._open_changes += 1
         try:
             with self.module.context, ir.Location.unknown():
                 indices = IndexSymbols()
                 indices.add_size_symbols(function)
                 yield indices
                 edit.erase_dead_arithmetic(function)
+                if self._open_changes == 1:
+                    concurrency.check_loops(function, backup)
         except BaseException:
             self._restore(self.function(name), backup, numbers)
             raise
+        finally:
+            self._open_changes -= 1
         backup.erase()
         self._snapshot = None
         self._statements.clear()
