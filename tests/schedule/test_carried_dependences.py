@@ -911,6 +911,30 @@ def main(X: T.Buffer((6,), "float32"), C: T.Buffer((3, 6), "float32")):
 """
 
 
+@T.prim_func
+def sums_that_continue(X: T.Buffer((7, 6), "float32"), C: T.Buffer((7,), "float32")):
+    A = T.alloc_buffer((7,), scope="local")
+    for i in range(7):
+        for k in range(6):
+            with T.block("A"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    A[vi] = T.if_then_else(vi > 0, A[vi - 1], T.float32(0))
+                A[vi] = A[vi] + X[vi, vk]
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi]
+
+
+def test_sums_of_a_thread_begin_with_no_sum_of_another():
+    schedule = Schedule(sums_that_continue)
+
+    with pytest.raises(
+        ScheduleError, match="that block `A` writes in another iteration"
+    ):
+        _bind("C", "threadIdx.x")(schedule)
+
+
 def test_threads_read_no_registers_of_one_another():
     local = Schedule(from_source(_WRITTEN_ONCE.format(scope="local")))
     with pytest.raises(

@@ -11,6 +11,7 @@ from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
 from relax_mlir.objects.compare.structural_equal import assert_structural_equal
 from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tvm.tir import IndexMap, Schedule, TensorIntrin, Var
 from tests.schedule.apply import check_same_results
@@ -293,3 +294,37 @@ def test_padding_that_does_not_fit_is_refused(value, message):
         schedule.transform_layout(
             "B", "B", lambda i, j: (i, j // 4, j % 4), pad_value=value
         )
+
+
+_DECLARED = """
+@T.prim_func
+def main(X: T.Buffer((4, 2), "float32"), C: T.Buffer((4, 2), "float32"), D: T.Buffer((4, 2), "float32")):
+    A = T.alloc_buffer((4, 2))
+    for i, j in T.grid(4, 2):
+        with T.block("A"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            A[vi, vj] = X[vi, vj]
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            T.reads(A[vi, 0:2])
+            T.writes(C[vi, 0:2])
+            for j in range(2):
+                C[vi, j] = T.float32(1)
+    for i, j in T.grid(4, 2):
+        with T.block("D"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            D[vi, vj] = A[vi, vj]
+"""
+
+
+@pytest.mark.parametrize(
+    "layout", [lambda i, j: (i * 2 + j,), lambda i, j: (j, i)], ids=["flat", "permuted"]
+)
+def test_declared_regions_of_another_layout_are_gone(layout):
+    schedule = Schedule(from_source(_DECLARED))
+    schedule.transform_layout("A", ("write", 0), layout)
+
+    text = schedule.mod.script()
+    assert "T.reads()" in text
+    assert from_source(text).script() == text

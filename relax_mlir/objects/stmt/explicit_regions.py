@@ -36,6 +36,7 @@ __all__ = [
     "ExplicitRegions",
     "axis_name",
     "explicit_regions_attr",
+    "forget_explicit_regions",
     "in_explicit_order",
     "overriding_regions",
     "region_text",
@@ -100,6 +101,17 @@ class ExplicitRegions:
     axes: Sequence[IterVar]
     regions: Mapping[str, Sequence[BufferRegion]]
     memrefs: Mapping[int, ir.Value]
+
+
+def forget_explicit_regions(block: ir.Operation, buffer: str) -> None:
+    """Removes the explicit regions of a buffer that the body of a block does not access."""
+    explicit = explicit_regions_attr(block)
+    if not explicit:
+        return
+    for kind in ("reads", "writes"):
+        if kind in explicit:
+            explicit[kind] = [r for r in explicit[kind] if r[0] != f"={buffer}"]
+    block.attributes[attribute_names.TOUCHED] = to_attribute(explicit)
 
 
 def store_explicit_regions(
@@ -302,7 +314,7 @@ def set_explicit_regions(
             for kind in ("reads", "writes")
             if (listed := explicit.get(kind)) is not None
         }
-    except (KeyError, IndexError):  # unknown names
+    except (KeyError, IndexError):  # unknown names, or other ranks
         return
     except TypeError as error:
         raise ValueError(
@@ -327,6 +339,8 @@ def _region(
         if box is None:
             return region
         buffer = region.buffer
+    if len(box or ()) != len(buffer.shape):
+        raise KeyError(reference)  # a buffer of the same name
     ranges = [
         Range.from_min_extent(*(_sized(_read(t, variables), size) for t in pair))
         for pair, size in zip(box or (), buffer.shape, strict=True)

@@ -9,6 +9,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.objects.stmt.buffer import Buffer
+from relax_mlir.objects.stmt.explicit_regions import forget_explicit_regions
 from relax_mlir.objects.write.memref import replace_buffer, retype_view
 from relax_mlir.objects.write.prim_expr import PrimExprWriter
 from relax_mlir.symbolic.dims import Dim
@@ -50,6 +51,12 @@ def replace_buffer_type(
         old.element_type if element is None else element,
         memory_space=space,
     )
+    if shape is not None:  # regions of it have other indices now
+        owner = buffer.owner
+        definition = owner.owner if isinstance(owner, ir.Block) else owner
+        function = tree.function_of(definition.operation)
+        for block in filter(tree.is_block, tree.subtree(function)):
+            forget_explicit_regions(block, accesses.buffer_name(buffer))
     if accesses.is_argument(buffer):
         _retype_argument(state, buffer, type_, sizes, changed or {})
         return buffer

@@ -819,6 +819,9 @@ def _is_private(
             or (
                 tree.is_block(statement_access.statement)
                 and _reduces_within(statement_access.statement, [loop])
+                and _reads_partial_result(
+                    statement_access.access, statement_access.statement, indices
+                )
             )
             or any(
                 is_region_covered(
@@ -832,6 +835,20 @@ def _is_private(
         ):
             return False
     return True
+
+
+def _reads_partial_result(
+    access: Access, block: ir.Operation, indices: IndexSymbols
+) -> bool:
+    """Whether a reduction block reads the element that it updates, after its init block."""
+    if _is_in_init(access, block):
+        return False
+    stored = {
+        a.indices(indices)
+        for a in _accesses_of(block, access.buffer)
+        if a.is_write and not _is_in_init(a, block)
+    }
+    return stored == {access.indices(indices)}
 
 
 def _is_used_within(
