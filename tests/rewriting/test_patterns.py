@@ -198,6 +198,17 @@ def test_tuples_and_their_elements() -> None:
         pair[2]
 
 
+@pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
+def test_fields_in_any_order_bind_sizes_anew(order: str) -> None:
+    n = prim.Var("n", "int64")
+    vector = wildcard().has_struct_info(relax.TensorStructInfo((n,), "float32"))
+    matrix = wildcard().has_struct_info(relax.TensorStructInfo((n, n + 1), "float32"))
+    fields = {"a": tensor("a", (3,)), "b": tensor("b", (4,)), "c": tensor("c", (4, 5))}
+    pattern = is_tuple([vector, matrix, is_var("a")], unordered=True)
+
+    assert pattern.match(relax.Tuple([fields[name] for name in order]))
+
+
 def test_attributes_of_calls_and_functions() -> None:
     x = tensor("x", (1, 3, 8, 8))
     conv = relax.op.nn.conv2d(x, tensor("w", (4, 3, 3, 3)), padding=(1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from relax_mlir.objects import prim
@@ -21,6 +22,21 @@ if TYPE_CHECKING:
     from relax_mlir.tvm.relax.dpl.pattern import DFPattern
 
 __all__ = ["PatternMatcher", "is_provably_equal"]
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A state of a match to return to.
+
+    Attributes:
+        count: the number of matched patterns.
+        symbols: the values of the patterns' symbols.
+        pending: equations of dimensions that are not yet decidable.
+    """
+
+    count: int
+    symbols: Mapping[prim.Var, PrimExpr]
+    pending: Sequence[tuple[PrimExpr, PrimExpr]]
 
 
 class PatternMatcher:
@@ -53,30 +69,33 @@ class PatternMatcher:
         expr = self.value(expr)
         if pattern in self.matched:
             return self.matched[pattern].same_as(expr)
-        mark = len(self._order)
-        symbols, pending = dict(self._symbols), list(self._pending)
+        mark = self.mark()
         if pattern.matches(expr, self):
             self.matched[pattern] = expr
             self._order.append(pattern)
             return True
         self.backtrack(mark)
-        self._symbols, self._pending = symbols, pending
         return False
 
     def visit_all(self, patterns: Sequence[DFPattern], exprs: Sequence[Expr]) -> bool:
         """Whether all patterns match the expressions pairwise."""
-        mark = len(self._order)
+        mark = self.mark()
         pairs = zip(patterns, exprs, strict=False)
         if all(self.visit(pattern, expr) for pattern, expr in pairs):
             return True
         self.backtrack(mark)
         return False
 
-    def backtrack(self, mark: int) -> None:
-        """Discard all matches but the first ``mark``."""
-        for pattern in self._order[mark:]:
+    def mark(self) -> _Mark:
+        """The current state, for :meth:`backtrack`."""
+        return _Mark(len(self._order), dict(self._symbols), tuple(self._pending))
+
+    def backtrack(self, mark: _Mark) -> None:
+        """Restore an earlier state: discard later matches and sizes."""
+        for pattern in self._order[mark.count :]:
             self.matched.pop(pattern, None)
-        del self._order[mark:]
+        del self._order[mark.count :]
+        self._symbols, self._pending = dict(mark.symbols), list(mark.pending)
 
     def visit_struct_info(self, pattern: StructInfo, info: StructInfo) -> bool:
         """Whether ``info`` is an instance of ``pattern``, whose symbols match any size."""

@@ -424,7 +424,7 @@ def _match_unordered(
     if not patterns:
         return True
     for index, field in enumerate(fields):
-        mark = len(matcher.matched)
+        mark = matcher.mark()
         others = [*fields[:index], *fields[index + 1 :]]
         if matcher.visit(patterns[0], field):
             if _match_unordered(patterns[1:], others, matcher):
