@@ -45,6 +45,11 @@ _LOOPS = {
         "vi = T.axis.spatial(6, i); vj = T.axis.{name}(6, j + 2)",
         "loops bind axis `vj` of block `C` to 2 to 5 only",
     ),
+    "wrapped part": (
+        4,
+        "vi = T.axis.spatial(6, i); vj = T.axis.{name}(6, (i + j) % 6)",
+        "the loops around block `C` may leave out instances of it|quasi-affine",
+    ),
 }
 _STEPS = {
     "reverse_compute_at": lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),

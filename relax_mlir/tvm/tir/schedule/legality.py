@@ -84,6 +84,7 @@ def has_affine_bindings(
     *,
     below: ir.Operation | None = None,
     may_overlap: bool | None = None,
+    ignores_predicate: bool = False,
 ) -> bool:
     """Whether block bindings are affine: the loops visit each block instance once.
 
@@ -91,6 +92,7 @@ def has_affine_bindings(
         below: consider this loop and those inside it alone; outer loops are fixed.
         may_overlap: whether instances may be visited again, as in overlapping tiles; by
             default, they may if ``below`` is given.
+        ignores_predicate: whether to count the instances that the predicate excludes.
     """
     if tree.is_function(block):
         return True
@@ -101,7 +103,9 @@ def has_affine_bindings(
         inner = loops[loops.index(below) :]
         names = {indices.symbol(loop_var(loop)) for loop in inner}
         extents = {n: e for n, e in extents.items() if n in names}
-    conditions = predicates.block_conditions(block, indices)
+    conditions = (
+        [] if ignores_predicate else predicates.block_conditions(block, indices)
+    )
     if any(c.value is not None for c in conditions):
         return False
     limits = limits_at(indices, block)
@@ -277,7 +281,11 @@ def check_iter_domain(block: ir.Operation, where: str) -> None:
 def _check_domain_covered(
     block: ir.Operation, indices: IndexSymbols, where: str
 ) -> None:
-    """Reject iter vars whose first or last value no iteration binds."""
+    """Reject blocks of which the loops provably or possibly leave out instances.
+
+    The first and the last value of each iter var have to be bound, and the bindings have to
+    take every combination of the values between them, except those that a predicate excludes.
+    """
     parent = tree.parent_of(block)
     limits, upper_bounds = limits_at(indices, parent), upper_bounds_at(indices, parent)
     starts = lower_bounds_at(indices, parent)
@@ -302,6 +310,15 @@ def _check_domain_covered(
                 f"to {interval.high} only: expected its whole domain, from {start} to "
                 f"{start + extent - 1}"
             )
+    # Predicates either bound fused loops, or exclude instances of complete loops.
+    if not any(
+        has_affine_bindings(block, may_overlap=True, ignores_predicate=ignores)
+        for ignores in (False, True)
+    ):
+        raise ScheduleError(
+            f"{where}: the loops around {tree.describe(block)} may leave out instances of it: "
+            "expected affine bindings, which bind its iter vars to their whole domain"
+        )
 
 
 def check_bindings_in_scope(block: ir.Operation, where: str) -> None:
