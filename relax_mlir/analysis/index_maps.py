@@ -22,6 +22,7 @@ __all__ = [
     "affine_form",
     "buffer_sizes",
     "constant_of",
+    "determine_axes",
     "index_form",
     "is_size_arithmetic",
     "offset_index",
@@ -164,7 +165,50 @@ def index_form(value: ir.Value, axes: Mapping[ir.Value, int]) -> IndexForm | Non
     return affine_form(value, axes)
 
 
-_DIVISIONS = {"arith.divui": False, "arith.remui": True}
+# By operation, whether the result is a remainder; axes are not negative.
+_DIVISIONS = {
+    "arith.divui": False,
+    "arith.floordivsi": False,
+    "arith.remui": True,
+}
+
+
+def determine_axes(
+    indices: Sequence[ir.Value], extents: Mapping[ir.Value, int]
+) -> bool:
+    """Whether indices provably differ wherever one of the axes does.
+
+    Args:
+        indices: of an element of a buffer.
+        extents: the extent of each axis, which starts at 0; negative if it is dynamic.
+    """
+    axes = {axis: number for number, axis in enumerate(extents)}
+    sizes = list(extents.values())
+    forms = [index_form(index, axes) for index in indices]
+    tiles = {(f.axis, f.base, f.is_inner) for f in forms if isinstance(f, TiledIndex)}
+    pending = {number for number, size in enumerate(sizes) if size != 1}
+    pending -= {a for a, base, inner in tiles if (a, base, not inner) in tiles}
+    remaining = [f for f in forms if isinstance(f, AffineForm)]
+    while pending:
+        for form in remaining:
+            terms = {a: by for a, by in form.coefficients.items() if a in pending}
+            if terms and _are_digits(terms, sizes):
+                pending -= terms.keys()
+                break
+        else:
+            return False
+    return True
+
+
+def _are_digits(terms: Mapping[int, int], sizes: Sequence[int]) -> bool:
+    """Whether a sum of multiples of axes determines each of them, as digits do."""
+    largest = 0  # the sum of the smaller multiples
+    *lower, highest = sorted(terms, key=lambda axis: abs(terms[axis]))
+    for axis in lower:
+        if sizes[axis] < 0 or abs(terms[axis]) <= largest:
+            return False
+        largest += abs(terms[axis]) * (sizes[axis] - 1)
+    return abs(terms[highest]) > largest
 
 
 def offset_index(

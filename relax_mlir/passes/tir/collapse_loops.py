@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.analysis.index_maps import constant_of, determine_axes
 from relax_mlir.analysis.prim_func_verifier import argument_symbols
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
@@ -33,8 +33,8 @@ class CollapseLoops(Pass):
     """Replace loop nests of unscheduled programs by blocks over whole iteration domains.
 
     A program is collapsed if it consists of buffers and plain loop nests: serial loops from 0,
-    perfectly nested, with one block inside and one axis per loop. Such programs can be fused
-    and scheduled; others keep their loops.
+    perfectly nested, with one block inside and one axis per loop, whose order does not matter.
+    Such programs can be fused and scheduled; others keep their loops.
     """
 
     def run(self, module: IRModule) -> None:
@@ -122,7 +122,7 @@ def _nest(outermost: ir.OpView, symbols: Mapping[ir.Value, str]) -> _Nest | None
             return None
         loops.append(op)
         op = _only_statement(op.operation.regions[0].blocks[0])
-    if not isinstance(op, BlockOp) or not _is_plain(op):
+    if not (isinstance(op, BlockOp) and _is_plain(op) and _is_unordered(op)):
         return None
     axes = _axes(op, loops, symbols)
     return None if axes is None else _Nest(tuple(loops), op, axes)
@@ -208,6 +208,30 @@ def _reads_other_points(block: BlockOp) -> bool:
         for operations in (walk(body), start)
     )
     return bool(start_reads) or any(tuple(op.operands) not in places for op in reads)
+
+
+def _is_unordered(block: BlockOp) -> bool:
+    """Whether the points of a block provably write the same values in any order.
+
+    Each stores elements of its own, which points that differ in reduction axes alone update.
+    """
+    body = block.body.blocks[0]
+    kinds_and_extents = zip(block.kinds.value, block.static_extents, strict=True)
+    extents = {
+        axis: 1 if kind == "R" else extent
+        for axis, (kind, extent) in zip(body.arguments, kinds_and_extents, strict=True)
+    }
+    operations = list(walk(body))
+    stores = [op for op in operations if op.operation.name == "memref.store"]
+    read = {op.operands[0] for op in operations if op.operation.name == "memref.load"}
+    places = {tuple(op.operands)[1:] for op in stores}
+    if len(places) > len({buffer for buffer, *_ in places}):
+        return False  # the last store to an element wins
+    return all(
+        determine_axes(indices, extents)
+        and ("R" not in block.kinds.value or buffer in read)
+        for buffer, *indices in places
+    )
 
 
 def _is_plain_region(block: ir.Block) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import constant_of
+from relax_mlir.analysis.index_maps import constant_of, determine_axes
 from relax_mlir.dialects.tir import BlockOp, attribute_names
 from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.tir.loop_nests import is_scheduled
@@ -66,10 +66,8 @@ def _block_of(operation: ir.Operation) -> BlockOp | None:
 def _is_injective(block: BlockOp, where: Sequence[ir.Value]) -> bool:
     """Whether the points of a block write distinct elements."""
     axes = block.body.blocks[0].arguments
-    extents = list(block.static_extents)
-    return set(block.kinds.value) <= {"S"} and all(
-        extent == 1 or axis in where for axis, extent in zip(axes, extents, strict=True)
-    )
+    extents = dict(zip(axes, block.static_extents, strict=True))
+    return set(block.kinds.value) <= {"S"} and determine_axes(where, extents)
 
 
 def _is_read_at(buffer: ir.Value, block: BlockOp, where: Sequence[ir.Value]) -> bool:

@@ -91,3 +91,84 @@ func.func @split(%x: memref<6xf32>, %o: memref<6xf32>) attributes {tir.prim_func
   } {tir.kind = "serial", tir.name = "i"}
   return
 }
+
+// -----
+
+// Where two points store the same element, their order decides: the loops stay.
+// CHECK-LABEL: func.func @diagonal
+// CHECK-COUNT-2: scf.for
+func.func @diagonal(%x: memref<4x6xf32>, %o: memref<9xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c4 step %c1 {
+    scf.for %j = %c0 to %c6 step %c1 {
+      "tir.block"(%i, %j) ({}, {
+      ^bb0(%vi: index, %vj: index):
+        %a = memref.load %x[%vi, %vj] : memref<4x6xf32>
+        %d = arith.addi %vi, %vj : index
+        memref.store %a, %o[%d] : memref<9xf32>
+        gpu.yield
+      }) {name = "o", kinds = "SS", static_extents = array<i64: 4, 6>, operandSegmentSizes = array<i32: 0, 2>} : (index, index) -> ()
+    } {tir.kind = "serial", tir.name = "j"}
+  } {tir.kind = "serial", tir.name = "i"}
+  return
+}
+
+// -----
+
+// The last point of a reduction axis wins: the loops stay.
+// CHECK-LABEL: func.func @last
+// CHECK-COUNT-2: scf.for
+func.func @last(%x: memref<4x6xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c4 step %c1 {
+    scf.for %j = %c0 to %c6 step %c1 {
+      "tir.block"(%i, %j) ({}, {
+      ^bb0(%vi: index, %vj: index):
+        %a = memref.load %x[%vi, %vj] : memref<4x6xf32>
+        memref.store %a, %o[%vi] : memref<4xf32>
+        gpu.yield
+      }) {name = "o", kinds = "SR", static_extents = array<i64: 4, 6>, operandSegmentSizes = array<i32: 0, 2>} : (index, index) -> ()
+    } {tir.kind = "serial", tir.name = "j"}
+  } {tir.kind = "serial", tir.name = "i"}
+  return
+}
+
+// -----
+
+// Indices that determine the axes, as digits of a number and as tiles, store elements apart.
+// CHECK-LABEL: func.func @tiles
+// CHECK-NOT:     scf.for
+// CHECK:         static_extents = array<i64: 8, 6, 5>
+func.func @tiles(%x: memref<8x6x5xf32>, %o: memref<2x30x4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c5 = arith.constant 5 : index
+  %c6 = arith.constant 6 : index
+  %c8 = arith.constant 8 : index
+  scf.for %i = %c0 to %c8 step %c1 {
+    scf.for %j = %c0 to %c6 step %c1 {
+      scf.for %k = %c0 to %c5 step %c1 {
+        "tir.block"(%i, %j, %k) ({}, {
+        ^bb0(%vi: index, %vj: index, %vk: index):
+          %a = memref.load %x[%vi, %vj, %vk] : memref<8x6x5xf32>
+          %four = arith.constant 4 : index
+          %five = arith.constant 5 : index
+          %outer = arith.floordivsi %vi, %four : index
+          %inner = arith.remui %vi, %four : index
+          %row = arith.muli %vj, %five : index
+          %middle = arith.addi %row, %vk : index
+          memref.store %a, %o[%outer, %middle, %inner] : memref<2x30x4xf32>
+          gpu.yield
+        }) {name = "o", kinds = "SSS", static_extents = array<i64: 8, 6, 5>, operandSegmentSizes = array<i32: 0, 3>} : (index, index, index) -> ()
+      } {tir.kind = "serial", tir.name = "k"}
+    } {tir.kind = "serial", tir.name = "j"}
+  } {tir.kind = "serial", tir.name = "i"}
+  return
+}
