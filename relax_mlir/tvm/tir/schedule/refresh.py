@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mlir import ir
 
 from relax_mlir.tvm.tir.schedule import edit, legality, predicates, tree
@@ -21,15 +23,30 @@ def simplify_operands(root: ir.Operation, *, keep_units: bool = True) -> None:
     Args:
         keep_units: whether bindings keep loops of extent 1.
     """
-    for op in tree.subtree(root):
-        indices = IndexSymbols()
-        if tree.is_loop(op):
-            _rewrite_operands(op, 2, indices)
-        elif tree.is_block(op):
-            _rewrite_operands(op, len(op.operands), indices, keep_units=keep_units)
-        elif tree.is_predicate(op):
-            _rewrite_predicate(op, indices)
+    # Classified before any is rewritten: a predicate that is proved is erased.
+    rewrites = [
+        (op, rewrite)
+        for op in tree.subtree(root)
+        for is_kind, rewrite in (
+            (tree.is_loop, _rewrite_loop),
+            (tree.is_block, partial(_rewrite_block, keep_units=keep_units)),
+            (tree.is_predicate, _rewrite_predicate),
+        )
+        if is_kind(op)
+    ]
+    for op, rewrite in rewrites:
+        rewrite(op, IndexSymbols())
     edit.rematerialize_all(root)
+
+
+def _rewrite_loop(loop: ir.Operation, indices: IndexSymbols) -> None:
+    _rewrite_operands(loop, 2, indices)
+
+
+def _rewrite_block(
+    block: ir.Operation, indices: IndexSymbols, *, keep_units: bool
+) -> None:
+    _rewrite_operands(block, len(block.operands), indices, keep_units=keep_units)
 
 
 def _rewrite_operands(
