@@ -18,7 +18,7 @@ _MOST = 4.6  # times the work for 4 times the nodes
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_is_linear_in_the_number_of_nodes(kind: str) -> None:
     """Calls of functions are counted: unlike seconds, they are the same on all machines."""
-    few, many = (_calls(partial(_lowered, KINDS[kind](n))) for n in (_FEW, _MANY))
+    few, many = (count_calls(partial(_lowered, KINDS[kind](n))) for n in (_FEW, _MANY))
 
     assert few > _MANY
     assert many < _MOST * few
@@ -33,7 +33,7 @@ def _lowered(model: onnx.ModelProto) -> object:
     return relax_mlir.lower(module, to="planned")
 
 
-def _calls(work: Callable[[], object]) -> int:
+def count_calls(work: Callable[[], object]) -> int:
     """The number of calls of Python and C functions."""
     count = 0
 

@@ -21,17 +21,26 @@ __all__ = ["access_regions"]
 Interval = tuple[PrimExpr, PrimExpr]  # inclusive lower and upper bound
 
 
-def access_regions(
-    block: statements.Block,
-) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+def access_regions(block: statements.Block) -> statements.Regions:
     """The read and write regions of a block, in terms of its iteration variables.
 
     The accumulator of a reduction block is not reported as read.
     """
+    return _derive(block, {})
+
+
+def _derive(
+    block: statements.Block, nested: dict[int, statements.Regions]
+) -> statements.Regions:
+    """The read and write regions of a block.
+
+    Args:
+        nested: those of the blocks inside it, by id, which are derived once.
+    """
     own = {id(b) for b in block.alloc_buffers}
-    visitor = _visit(block, own)
+    visitor = _visit(block, own, nested)
     if visitor.consulted & visitor.writes.keys():
-        visitor = _visit(block, own.union(visitor.writes))
+        visitor = _visit(block, own.union(visitor.writes), nested)
     writes = [r for r in visitor.regions(visitor.writes) if id(r.buffer) not in own]
     hidden = {id(r.buffer) for r in writes} if block.init is not None else set()
     reads = [
@@ -42,8 +51,10 @@ def access_regions(
     return tuple(reads), tuple(writes)
 
 
-def _visit(block: statements.Block, unknown: set[int]) -> _Accesses:
-    visitor = _Accesses(block, unknown)
+def _visit(
+    block: statements.Block, unknown: set[int], nested: dict[int, statements.Regions]
+) -> _Accesses:
+    visitor = _Accesses(block, unknown, nested)
     if block.init is not None:
         visitor.statement(block.init)
     visitor.statement(block.body)
@@ -56,13 +67,19 @@ class _Accesses:
     Args:
         block: the block.
         unknown: ids of buffers whose contents may change during the block.
+        nested: the regions of the blocks inside it, by id.
 
     Attributes:
         reads, writes: per buffer, the accessed boxes.
         consulted: ids of the buffers from which indices are loaded.
     """
 
-    def __init__(self, block: statements.Block, unknown: set[int]) -> None:
+    def __init__(
+        self,
+        block: statements.Block,
+        unknown: set[int],
+        nested: dict[int, statements.Regions],
+    ) -> None:
         self.reads: dict[int, tuple[Buffer, list[list[Interval]]]] = {}
         self.writes: dict[int, tuple[Buffer, list[list[Interval]]]] = {}
         self.consulted: set[int] = set()
@@ -71,6 +88,7 @@ class _Accesses:
         ] = {}  # of loop variables; None if unknown
         self._lets: dict[Var, PrimExpr] = {}
         self._unknown = unknown
+        self._nested = nested
         self._matched = {id(m.buffer): m.source for m in block.match_buffers}
 
     def statement(self, node: statements.Stmt | None) -> None:
@@ -114,10 +132,18 @@ class _Accesses:
         inner = node.block
         variables = [a.var for a in inner.iter_vars]
         values = dict(zip(variables, node.iter_values, strict=True))
-        for table, regions in ((self.reads, inner.reads), (self.writes, inner.writes)):
+        tables = self.reads, self.writes
+        for table, regions in zip(tables, self._regions_of(inner), strict=True):
             for region in regions:
                 ranges = [_substituted(r, values) for r in region.region]
                 self._add(table, region.buffer, ranges)
+
+    def _regions_of(self, block: statements.Block) -> statements.Regions:
+        if id(block) not in self._nested:
+            self._nested[id(block)] = block.regions(
+                lambda: _derive(block, self._nested)
+            )
+        return self._nested[id(block)]
 
     def _exprs(self, *exprs: PrimExpr) -> None:
         for expr in exprs:

@@ -6,7 +6,7 @@ to it when a :class:`~relax_mlir.objects.stmt.prim_func.PrimFunc` is constructed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -41,6 +41,7 @@ __all__ = [
     "IfThenElse",
     "LetStmt",
     "MatchBufferRegion",
+    "Regions",
     "SeqStmt",
     "Stmt",
     "While",
@@ -48,6 +49,8 @@ __all__ = [
     "stmt_seq",
 ]
 
+
+Regions = tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]  # read, written
 
 _DERIVED = "tir.script_parsing_detect_access"  # annotation with a mask; see ``Block``
 
@@ -388,17 +391,27 @@ class Block(Stmt):
     @property
     def reads(self) -> tuple[BufferRegion, ...]:
         """The regions that it reads."""
-        return tuple(self._regions()[0] if self._reads is None else self._reads)
+        return self.regions()[0]
 
     @property
     def writes(self) -> tuple[BufferRegion, ...]:
         """The regions that it writes."""
-        return tuple(self._regions()[1] if self._writes is None else self._writes)
+        return self.regions()[1]
 
-    def _regions(self) -> tuple[Sequence[BufferRegion], Sequence[BufferRegion]]:
+    def regions(self, derive: Callable[[], Regions] | None = None) -> Regions:
+        """The regions that it reads and writes: those that it declares, or derived ones.
+
+        Args:
+            derive: derives them from the statements of the block, if they are not declared.
+        """
         from relax_mlir.objects.stmt.access_regions import access_regions
 
-        return access_regions(self)
+        reads, writes = self._reads, self._writes
+        if reads is None or writes is None:
+            derived = access_regions(self) if derive is None else derive()
+            reads = derived[0] if reads is None else reads
+            writes = derived[1] if writes is None else writes
+        return tuple(reads), tuple(writes)
 
 
 class BlockRealize(Stmt):
