@@ -1,6 +1,7 @@
 """GPU memory of a model: sharing between calls, and reclamation."""
 
 import gc
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import DeviceError, OutOfMemoryError
+from relax_mlir.runtime.cuda import call_queue
+from relax_mlir.runtime.cuda.call_queue import CallLock
 from relax_mlir.runtime.cuda.devices import Event, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.memory import (
@@ -144,6 +147,39 @@ def test_threads_may_call_at_once(model: CudaExecutable) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(call, [3, 4, 3, 4, 5, 3, 4, 5]))
+
+
+def test_each_thread_ends_its_own_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, entered, left = CallLock(), threading.Event(), threading.Event()
+    ended: list[int] = []
+    monkeypatch.setattr(call_queue, "begin_call", threading.get_ident)
+    monkeypatch.setattr(call_queue, "end_call", ended.append)
+
+    class HandedOver:
+        """A lock that another thread takes before its release returns."""
+
+        def __init__(self) -> None:
+            self._lock = threading.RLock()
+            self.acquire = self._lock.acquire
+
+        def release(self) -> None:
+            self._lock.release()
+            if threading.current_thread() is threading.main_thread():
+                assert entered.wait(10)
+
+    def call() -> None:
+        with lock:
+            entered.set()
+            left.wait(10)
+
+    lock.lock = HandedOver()
+    other = threading.Thread(target=call)
+    with lock:
+        other.start()
+    left.set()
+    other.join()
+
+    assert ended == [threading.get_ident(), other.ident]
 
 
 def test_out_of_memory_says_how_much_and_keeps_nothing(

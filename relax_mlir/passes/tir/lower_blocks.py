@@ -37,6 +37,9 @@ from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace, w
 
 __all__ = ["LowerBlocks"]
 
+_LOWERED = frozenset(
+    f"tir.{name}" for name in ("address", "assert", "block", "call", "evaluate", "let")
+)
 _STARTED = "tir.started"  # marks blocks whose initialization precedes them
 
 
@@ -103,8 +106,10 @@ class _Lowering:
             if isinstance(op, AllocBufferOp):
                 self._hoist(op)
         lower_extern_calls(self._module, self._function)
-        # Innermost first, so that no moved operation contains a block.
-        for op in reversed(list(walk(self._function))):
+        # Innermost first, so that no moved operation contains a block. Others are not looked
+        # at: one that packs the arguments of a call is erased with it.
+        lowered = [op for op in walk(self._function) if op.operation.name in _LOWERED]
+        for op in reversed(lowered):
             self._lower(op)
 
     def _plain_arguments(self) -> None:

@@ -83,6 +83,6 @@ class CallLock:
         self._is_held, self._thread = True, thread
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._is_held = False
+        self._is_held, thread = False, self._thread  # the next holder sets its own
         self.lock.release()
-        end_call(self._thread)
+        end_call(thread)
