@@ -172,7 +172,7 @@ def test_each_thread_ends_its_own_call(monkeypatch: pytest.MonkeyPatch) -> None:
             entered.set()
             left.wait(10)
 
-    lock.lock = HandedOver()
+    monkeypatch.setattr(lock, "lock", HandedOver())
     other = threading.Thread(target=call)
     with lock:
         other.start()
