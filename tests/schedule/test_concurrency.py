@@ -8,6 +8,7 @@ from relax_mlir.errors import ScheduleError
 from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tvm.tir import Schedule
+from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.apply import check_schedule
 
 _KINDS = ("parallel", "vectorized", "blockIdx.x", "threadIdx.x", "vthread")
@@ -132,3 +133,32 @@ def test_loops_that_were_illegal_before_do_not_block_other_primitives():
     schedule.annotate(schedule.get_loops("C")[0], "k", 1)
 
     assert '"k": 1' in schedule.mod.script()
+
+
+@T.prim_func
+def row_minimum(
+    X: T.Buffer((3, 2, 7), "float32"),
+    Y: T.Buffer((7,), "float32"),
+    C: T.Buffer((3, 2, 7), "float32"),
+):
+    for i, j, k in T.grid(3, 2, 7):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSS", [i, j, k])
+            C[vi, vj, vk] = T.min(X[vi, vj, vk], Y[vk])
+
+
+def test_a_trace_replays_what_tile_applies():
+    schedule = Schedule(row_minimum)
+    schedule.read_at(schedule.get_loops("C")[1], "C", 1, "local")
+    outer, inner, _ = schedule.get_loops("C")
+    schedule.parallel(inner)
+    before = schedule.mod.script()
+
+    # The copy under the predicate of the split is not proved to be private to an iteration.
+    with pytest.raises(ScheduleError, match="loop `j` is parallel"):
+        schedule.split(outer, [None, 2])
+    with pytest.raises(ScheduleError, match="loop `j` is parallel"):
+        schedule.tile("C", outer, inner, 2, 3)
+
+    assert schedule.mod.script() == before
+    verify_trace_roundtrip(schedule, row_minimum)

@@ -312,7 +312,7 @@ class ScheduleBase:
         """Transaction of several primitives around ``op``: if one fails, all are undone."""
         count = len(self._trace.insts)
         try:
-            with self.state.change(op):
+            with self.state.change(op, of_primitives=True):
                 yield
         except BaseException:
             while len(self._trace.insts) > count:

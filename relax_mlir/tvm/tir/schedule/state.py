@@ -176,11 +176,17 @@ class ScheduleState:
     # changes
 
     @contextmanager
-    def change(self, op: ir.Operation) -> Iterator[IndexSymbols]:
+    def change(
+        self, op: ir.Operation, *, of_primitives: bool = False
+    ) -> Iterator[IndexSymbols]:
         """A transaction on the PrimFunc around ``op``: it is restored if the body raises.
 
-        Transactions nest. The outermost one rejects a change that makes iterations of
-        parallel, vectorized or thread-bound loops depend on one another.
+        Transactions nest. The outermost one of a primitive rejects a change that makes
+        iterations of parallel, vectorized or thread-bound loops depend on one another.
+
+        Args:
+            of_primitives: whether it holds several primitives, each with a transaction of
+                its own, which are replayed one by one.
         """
         from relax_mlir.tvm.tir.schedule import concurrency
 
@@ -189,20 +195,20 @@ class ScheduleState:
         _check_no_aliases(function)
         numbers = self._preorder_numbers(function)
         backup = function.clone().operation
-        self._open_changes += 1
+        self._open_changes += not of_primitives
         try:
             with self.module.context, ir.Location.unknown():
                 indices = IndexSymbols()
                 indices.add_size_symbols(function)
                 yield indices
                 edit.erase_dead_arithmetic(function)
-                if self._open_changes == 1:
+                if self._open_changes == 1 and not of_primitives:
                     concurrency.check_loops(function, backup)
         except BaseException:
             self._restore(self.function(name), backup, numbers)
             raise
         finally:
-            self._open_changes -= 1
+            self._open_changes -= not of_primitives
         backup.erase()
         self._snapshot = None
         self._statements.clear()
