@@ -21,22 +21,17 @@ __all__ = ["access_regions"]
 Interval = tuple[PrimExpr, PrimExpr]  # inclusive lower and upper bound
 
 
-def access_regions(block: statements.Block) -> statements.Regions:
+def access_regions(
+    block: statements.Block, nested: dict[int, statements.Regions] | None = None
+) -> statements.Regions:
     """The read and write regions of a block, in terms of its iteration variables.
 
     The accumulator of a reduction block is not reported as read.
-    """
-    return _derive(block, {})
-
-
-def _derive(
-    block: statements.Block, nested: dict[int, statements.Regions]
-) -> statements.Regions:
-    """The read and write regions of a block.
 
     Args:
-        nested: those of the blocks inside it, by id, which are derived once.
+        nested: cache of the regions of the blocks inside it, by id.
     """
+    nested = {} if nested is None else nested
     own = {id(b) for b in block.alloc_buffers}
     visitor = _visit(block, own, nested)
     if visitor.consulted & visitor.writes.keys():
@@ -67,7 +62,7 @@ class _Accesses:
     Args:
         block: the block.
         unknown: ids of buffers whose contents may change during the block.
-        nested: the regions of the blocks inside it, by id.
+        nested: cache of the regions of the blocks inside it, by id.
 
     Attributes:
         reads, writes: per buffer, the accessed boxes.
@@ -140,9 +135,7 @@ class _Accesses:
 
     def _regions_of(self, block: statements.Block) -> statements.Regions:
         if id(block) not in self._nested:
-            self._nested[id(block)] = block.regions(
-                lambda: _derive(block, self._nested)
-            )
+            self._nested[id(block)] = block.regions(self._nested)
         return self._nested[id(block)]
 
     def _exprs(self, *exprs: PrimExpr) -> None:

@@ -6,7 +6,7 @@ to it when a :class:`~relax_mlir.objects.stmt.prim_func.PrimFunc` is constructed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -391,24 +391,24 @@ class Block(Stmt):
     @property
     def reads(self) -> tuple[BufferRegion, ...]:
         """The regions that it reads."""
-        return self.regions()[0]
+        return self.regions()[0] if self._reads is None else tuple(self._reads)
 
     @property
     def writes(self) -> tuple[BufferRegion, ...]:
         """The regions that it writes."""
-        return self.regions()[1]
+        return self.regions()[1] if self._writes is None else tuple(self._writes)
 
-    def regions(self, derive: Callable[[], Regions] | None = None) -> Regions:
+    def regions(self, nested: dict[int, Regions] | None = None) -> Regions:
         """The regions that it reads and writes: those that it declares, or derived ones.
 
         Args:
-            derive: derives them from the statements of the block, if they are not declared.
+            nested: cache of the regions of the blocks inside it, by id.
         """
         from relax_mlir.objects.stmt.access_regions import access_regions
 
         reads, writes = self._reads, self._writes
         if reads is None or writes is None:
-            derived = access_regions(self) if derive is None else derive()
+            derived = access_regions(self, nested)
             reads = derived[0] if reads is None else reads
             writes = derived[1] if writes is None else writes
         return tuple(reads), tuple(writes)

@@ -195,9 +195,8 @@ def _is_plain(block: BlockOp) -> bool:
 def _reads_other_points(block: BlockOp) -> bool:
     """Whether a block may read elements that it writes at other points of its domain."""
     body = block.body.blocks[0]
-    stores = [op for op in walk(body) if op.operation.name == "memref.store"]
-    written = {op.operands[1] for op in stores}
-    places = {tuple(op.operands)[1:] for op in stores}
+    places = _stored_elements(body)
+    written = {buffer for buffer, *_ in places}
     start = walk(block.init.blocks[0]) if block.has_init else ()
     reads, start_reads = (
         [
@@ -208,6 +207,12 @@ def _reads_other_points(block: BlockOp) -> bool:
         for operations in (walk(body), start)
     )
     return bool(start_reads) or any(tuple(op.operands) not in places for op in reads)
+
+
+def _stored_elements(body: ir.Block) -> set[tuple[ir.Value, ...]]:
+    """The buffer and the indices of each store."""
+    stores = (op for op in walk(body) if op.operation.name == "memref.store")
+    return {tuple(op.operands)[1:] for op in stores}
 
 
 def _is_unordered(block: BlockOp) -> bool:
@@ -221,10 +226,9 @@ def _is_unordered(block: BlockOp) -> bool:
         axis: 1 if kind == "R" else extent
         for axis, (kind, extent) in zip(body.arguments, kinds_and_extents, strict=True)
     }
-    operations = list(walk(body))
-    stores = [op for op in operations if op.operation.name == "memref.store"]
-    read = {op.operands[0] for op in operations if op.operation.name == "memref.load"}
-    places = {tuple(op.operands)[1:] for op in stores}
+    loads = (op for op in walk(body) if op.operation.name == "memref.load")
+    read = {op.operands[0] for op in loads}
+    places = _stored_elements(body)
     if len(places) > len({buffer for buffer, *_ in places}):
         return False  # the last store to an element wins
     return all(

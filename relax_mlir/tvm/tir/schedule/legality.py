@@ -281,7 +281,7 @@ def check_iter_domain(block: ir.Operation, where: str) -> None:
 def _check_domain_covered(
     block: ir.Operation, indices: IndexSymbols, where: str
 ) -> None:
-    """Reject blocks of which the loops provably or possibly leave out instances.
+    """Reject blocks whose loops may leave out instances.
 
     The first and the last value of each iter var have to be bound, and the bindings have to
     take every combination of the values between them, except those that a predicate excludes.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from mlir import ir
 
 from relax_mlir.tvm.tir.schedule import edit, legality, predicates, tree
@@ -23,30 +21,21 @@ def simplify_operands(root: ir.Operation, *, keep_units: bool = True) -> None:
     Args:
         keep_units: whether bindings keep loops of extent 1.
     """
-    # Classified before any is rewritten: a predicate that is proved is erased.
-    rewrites = [
-        (op, rewrite)
-        for op in tree.subtree(root)
-        for is_kind, rewrite in (
-            (tree.is_loop, _rewrite_loop),
-            (tree.is_block, partial(_rewrite_block, keep_units=keep_units)),
-            (tree.is_predicate, _rewrite_predicate),
-        )
-        if is_kind(op)
-    ]
-    for op, rewrite in rewrites:
-        rewrite(op, IndexSymbols())
+    # Only these: the terminator of a predicate that is proved is erased with it.
+    for op in list(filter(_has_scalars, tree.subtree(root))):
+        indices = IndexSymbols()
+        if tree.is_loop(op):
+            _rewrite_operands(op, 2, indices)
+        elif tree.is_block(op):
+            _rewrite_operands(op, len(op.operands), indices, keep_units=keep_units)
+        else:
+            _rewrite_predicate(op, indices)
     edit.rematerialize_all(root)
 
 
-def _rewrite_loop(loop: ir.Operation, indices: IndexSymbols) -> None:
-    _rewrite_operands(loop, 2, indices)
-
-
-def _rewrite_block(
-    block: ir.Operation, indices: IndexSymbols, *, keep_units: bool
-) -> None:
-    _rewrite_operands(block, len(block.operands), indices, keep_units=keep_units)
+def _has_scalars(op: ir.Operation) -> bool:
+    """Whether an operation is a loop, a block or a predicate."""
+    return tree.is_loop(op) or tree.is_block(op) or tree.is_predicate(op)
 
 
 def _rewrite_operands(
