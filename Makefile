@@ -72,14 +72,14 @@ scripts: native  ## Compile what scripts of all operators' programs are read as,
 	$(BIN)/pytest -q -n auto --every-case tests/ops/test_scripts.py
 
 slices: native  ## Run a network of every rule with each tensor in a larger buffer, at each offset
-	$(BIN)/pytest -q -n auto --run-slow --every-case tests/test_sliced_operands.py tests/gpu/test_sliced_operands.py
+	$(BIN)/pytest -q -n auto --run-slow --every-case tests/schedules/test_sliced_operands.py tests/gpu/test_sliced_operands.py
 
 zoo: env  ## Run trained networks out of packages against onnxruntime and known answers
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
 
 torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with torch; gigabytes
 	OMP_NUM_THREADS=1 $(TORCH)/python -m tests.torch_exports
-	$(TORCH)/pytest --run-slow tests/frontends/test_torch*.py tests/benchmarks/test_onnx_to_torch.py
+	$(TORCH)/pytest --run-slow tests/frontends/torch tests/benchmarks/test_onnx_to_torch.py
 
 $(TORCH)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(TORCH))
@@ -87,17 +87,18 @@ $(TORCH)/.installed: pyproject.toml requirements.lock
 	touch $@
 
 fuzz: native  ## Damage 2,000 models, draw 10,000 schedules, and new cases of tests
-	$(BIN)/python -m tests.frontends.fuzz
+	$(BIN)/python -m tests.frontends.onnx.fuzz
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.schedule_fuzz
 	$(BIN)/pytest -n auto --run-slow -m hypothesis --hypothesis-profile=search
 
 guard: native  ## Run operators, models and trained networks between guard pages
-	RELAX_MLIR_GUARD=1 $(BIN)/pytest -n auto --run-slow tests/test_guard.py tests/ops tests/models \
-	  tests/test_schedule_rules.py tests/test_configurations.py tests/test_attention.py tests/test_in_place.py
+	RELAX_MLIR_GUARD=1 $(BIN)/pytest -n auto --run-slow tests/runtime/test_guard.py tests/ops tests/models \
+	  tests/passes/schedule/test_apply.py tests/schedules/test_configuration.py \
+	  tests/schedules/cpu/test_attention.py tests/passes/tir/test_mark_in_place.py
 	RELAX_MLIR_GUARD=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
 
 node-mutants: native  ## Change 4,000 of ONNX's node tests and compare with onnxruntime; half an hour
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.frontends.node_mutants
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.frontends.onnx.node_mutants
 
 mutants: env  ## Mutation testing of every pass and of the analyses of sizes and indices
 	$(BIN)/python -m tests.mutants
@@ -124,9 +125,9 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.lint_traversal
-	$(BIN)/python -m tests.dynamic_code
-	$(BIN)/python -m tests.lint_words
+	$(BIN)/python -m tests.lint.traversal
+	$(BIN)/python -m tests.lint.dynamic_code
+	$(BIN)/python -m tests.lint.words
 
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .

@@ -1,7 +1,7 @@
 """Collect files with RUN lines, each of which is a test: IR, schedules, tutorials.
 
 It is executed in this process: ``relax-opt ARGUMENTS [2>&1] [| relax-opt ...] [| filecheck
-%s ...]``, where ``%s`` is the file; ``python -m tests.schedule.apply %s ... | filecheck
+%s ...]``, where ``%s`` is the file; ``python -m tests.tvm.tir.schedule.apply %s ... | filecheck
 %s ...`` for the steps of a schedule; or ``python %s | filecheck %s`` for a program. The line
 printed on failure can be pasted into a shell.
 """
@@ -28,9 +28,9 @@ from filecheck.parser import Parser
 from relax_mlir.errors import RelaxError
 
 IR_TESTS = Path(__file__).parent / "ir"
-SCHEDULE_GOLDENS = Path(__file__).parent / "schedule" / "golden"
+SCHEDULE_GOLDENS = Path(__file__).parent / "tvm/tir/schedule/golden"
 TUTORIALS = Path(__file__).parent / "tutorials"
-_APPLY = ["-m", "tests.schedule.apply"]
+_APPLY = ["-m", "tests.tvm.tir.schedule.apply"]
 _RUN = re.compile(r"\s*(?://|#) RUN:\s*(.*)")
 _CHECK = re.compile(
     r"\s*(?://|#)\s*(?P<prefix>[A-Z][A-Z0-9_-]*?)"
@@ -242,7 +242,7 @@ def _run_tool(tool: str, arguments: list[str], stdin: str | None) -> str:
     if tool == "relax-opt":
         return _run_opt(arguments, stdin)
     if tool == "python" and arguments[:2] == _APPLY:
-        from tests.schedule import apply  # loaded late, as below
+        from tests.tvm.tir.schedule import apply  # loaded late, as below
 
         return apply.run(arguments[2:])
     if tool == "python" and len(arguments) == 1:

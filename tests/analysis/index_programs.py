@@ -7,7 +7,7 @@ from itertools import count
 from mlir import ir
 
 from relax_mlir.ir.traversal import operations_named
-from tests.analysis.expressions import Tree
+from tests.symbolic.expressions import Tree
 
 # By operation name; operands of unsigned operations are not negative.
 ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {

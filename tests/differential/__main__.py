@@ -21,8 +21,8 @@ from tests.differential.outcomes import Record, outcome_of, run_one
 from tests.differential.programs import PROGRAMS
 from tests.differential.recipes import Recipe, build, operators
 from tests.differential.shrink import shrink
-from tests.fuzzing import fuzz_command
-from tests.seed_pool import Death, try_seeds
+from tests.helpers.fuzzing import fuzz_command
+from tests.helpers.seed_pool import Death, try_seeds
 
 __all__ = ["FOUND", "Log", "load", "main"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tests.differential.recipes import Definition, Input, Recipe, Step
-from tests.fuzzing import shrink_greedily
+from tests.helpers.fuzzing import shrink_greedily
 
 __all__ = ["shrink"]
 

@@ -9,7 +9,7 @@ from relax_mlir import IRModule, import_onnx
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import LibraryCall
 from relax_mlir.tools.cli import main
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu import emulated as emulated_models
 from tests.gpu.stub import TARGET
 from tests.ptx_emulator import emulate

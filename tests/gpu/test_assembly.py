@@ -19,7 +19,7 @@ from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.testing import case_module
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.test_gemm import layer
 
 _TARGET = "cuda:sm_90"

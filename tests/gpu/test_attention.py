@@ -21,16 +21,16 @@ from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
 from relax_mlir.rewrite.patterns import erase
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.testing import case_module
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
 from tests.gpu.test_assembly import assembled, instructions
 from tests.gpu.test_barriers import is_right, operations
 from tests.gpu.test_gemm import run as run_on
 from tests.gpu.test_models import rules_of
-from tests.products import rounded
-from tests.searching import examples
-from tests.test_attention import Sizes, drawn, expected
+from tests.helpers.searching import examples
+from tests.schedules.cpu.test_attention import Sizes, drawn, expected
+from tests.schedules.low_precision import rounded
 
 # On Hopper, warpgroups take the most: test_attention_wgmma.py.
 _TARGET = target_of("cuda:sm_80")

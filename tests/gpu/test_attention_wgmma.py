@@ -25,7 +25,7 @@ from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.schedules.kernel_view import read_kernel
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.testing import case_module
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
 from tests.gpu.test_attention import (
@@ -43,9 +43,9 @@ from tests.gpu.test_attention import (
 from tests.gpu.test_barriers import check_all_needed, check_all_waits_needed, is_right
 from tests.gpu.test_gemm import run
 from tests.gpu.test_models import rules_of
-from tests.products import rounded
-from tests.searching import examples
-from tests.test_attention import Sizes
+from tests.helpers.searching import examples
+from tests.schedules.cpu.test_attention import Sizes
+from tests.schedules.low_precision import rounded
 
 _TARGET = "cuda:sm_90"
 _TYPES = ("f16", "bf16")

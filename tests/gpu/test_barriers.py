@@ -11,11 +11,11 @@ from relax_mlir.errors import EmulationError
 from relax_mlir.rewrite.patterns import erase, walk
 from relax_mlir.schedules.builder import index
 from relax_mlir.schedules.gpu import gemm_wgmma
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import compiled, emulated
 from tests.gpu.test_gemm import layer
-from tests.products import drawn
 from tests.ptx_emulator import emulate
+from tests.schedules.low_precision import drawn
 
 _TARGET, _DEVICE = "cuda:sm_80", "cuda:sm_90"  # which runs what is for the other
 _ORDERS = 16  # in one, what is missing may not be missed

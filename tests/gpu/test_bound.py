@@ -12,8 +12,8 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.tvm.tir import PrimFunc
 from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
-from tests.programs import called
-from tests.schedule import bound_programs as programs
+from tests.helpers.programs import called
+from tests.tvm.tir.schedule import bound_programs as programs
 
 _RANDOM = np.random.default_rng(0)
 

@@ -19,7 +19,7 @@ from tests.gpu.example import run_where_little_is
 from tests.gpu.library_calls import compiled, doctor_line, onnx
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library_convolution import convolution, residual_network
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 _FIRST_PLAN = 16  # of the descriptors of a layer in f32, which are finished one by one
 

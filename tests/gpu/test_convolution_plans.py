@@ -20,7 +20,7 @@ from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
 from tests.gpu.test_library_convolution import convolution, convolutions_of
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 
 def with_convolution(model: CudaExecutable, made: Convolution) -> Contents:

@@ -9,10 +9,10 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.matmul_descriptors import Matmul
 from relax_mlir.tvm import relax
 from relax_mlir.tvm.relax.frontend import nn
+from tests.docs.test_customize_pipeline import exported
 from tests.gpu.library_calls import rules_of
 from tests.gpu.stub import TARGET, Stub
-from tests.products import drawn
-from tests.test_customize_pipeline import exported
+from tests.schedules.low_precision import drawn
 
 
 class _Layers(nn.Module):

@@ -11,7 +11,7 @@ from relax_mlir.tvm import relax
 from tests.gpu.library_calls import calls_of, rules_of
 from tests.gpu.stub import Stub
 from tests.gpu.test_cublas_patterns import compiled, dispatched
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 _LAYOUTS = [("NHWC", "OHWI"), ("NCHW", "OIHW")]
 _TAILS = ["", "_bias", "_bias_relu"]

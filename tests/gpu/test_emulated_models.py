@@ -9,11 +9,11 @@ from relax_mlir import import_onnx
 from relax_mlir.errors import EmulationError
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import compiled
 from tests.gpu.stub import TARGET
-from tests.products import drawn
 from tests.ptx_emulator import emulate
+from tests.schedules.low_precision import drawn
 
 
 def model(text: str, precision: str = "f32") -> CudaExecutable:

@@ -15,10 +15,10 @@ from relax_mlir.compiler.driver import target_of
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
 from relax_mlir.targets.target import Target, TargetError
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import emulated, emulated_program
-from tests.products import convolved, drawn, rounded
-from tests.searching import examples
+from tests.helpers.searching import examples
+from tests.schedules.low_precision import convolved, drawn, rounded
 
 _TARGET = target_of("cuda:sm_90")
 BOUNDS = {"tf32": 1e-3}  # of the largest result, where operands are rounded when loaded

@@ -6,7 +6,7 @@ import pytest
 import relax_mlir
 from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.stub import TARGET
 from tests.ptx_emulator import emulate
 

@@ -20,7 +20,7 @@ from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import calls_of, compiled, emulated, onnx, rules_of
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_gemm import layer
-from tests.products import drawn, rounded
+from tests.schedules.low_precision import drawn, rounded
 
 _BOUNDS = {
     "tf32": 1e-3

@@ -14,7 +14,7 @@ from tests.gpu.example import run_where_little_is
 from tests.gpu.library_calls import compiled, doctor_line, onnx
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library import product
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 
 def test_matmuls_are_captured_in_graphs(products: Stub) -> None:

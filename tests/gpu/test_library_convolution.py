@@ -13,7 +13,7 @@ from relax_mlir.runtime.cuda.plan import Call, Launch
 from relax_mlir.runtime.cuda.pointers import Pointer
 from tests.gpu.library_calls import calls_of, compiled, emulated, onnx, rules_of
 from tests.gpu.stub import TARGET, Emulation, Stub
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 _EXECUTE = "cudnnBackendExecute"
 

@@ -17,7 +17,7 @@ from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
 from tests.gpu.test_library import product
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 
 def damaged(model: CudaExecutable, **changed: object) -> Contents:

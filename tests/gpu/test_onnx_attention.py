@@ -9,10 +9,10 @@ from relax_mlir import import_onnx
 from relax_mlir.compiler.driver import target_of
 from relax_mlir.schedules.gpu.attention import Attention
 from relax_mlir.schedules.gpu.rule import Gpu
-from tests.frontends.test_onnx_attention import Form, wanted
+from tests.frontends.onnx.test_attention import Form, wanted
 from tests.gpu.test_attention import BOUNDS
 from tests.gpu.test_gemm import run
-from tests.test_attention import refusal
+from tests.schedules.cpu.test_attention import refusal
 
 _KERNELS = {"Attention", "AttentionWgmma"}
 _WIDE: dict[str, Any] = {"depth": 32, "width": 32}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from relax_mlir.integrations.onnx_backend import RelaxBackend
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.stub import Emulation, Stub
 from tests.onnx_suite.suite import expected_failures, suite_tests
 

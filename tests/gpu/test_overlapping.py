@@ -9,17 +9,17 @@ import pytest
 from relax_mlir import IRModule, import_onnx
 from relax_mlir.errors import EmulationError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from tests.frontends.differential import parse as parse_model
+from tests.frontends.onnx.differential import parse as parse_model
 from tests.gpu.emulated import compiled
 from tests.gpu.example import TEXT, expected, inputs, on_gpu
 from tests.gpu.library_calls import rules_of
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_gemm import layer
-from tests.products import drawn
 from tests.ptx_emulator import emulate
 from tests.ptx_emulator.launch import launch
 from tests.ptx_emulator.memory import DeviceMemory
 from tests.ptx_emulator.text import parse
+from tests.schedules.low_precision import drawn
 
 _WAIT = b"griddepcontrol.wait;"
 _ENTRIES = re.compile(rb"\.visible \.entry .*?\n}", re.DOTALL)

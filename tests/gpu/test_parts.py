@@ -9,7 +9,7 @@ from models import bert
 from relax_mlir import compile, import_onnx, lower
 from relax_mlir.compiler import reference
 from relax_mlir.compiler.driver import target_of
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.test_attention import BOUNDS
 from tests.gpu.test_gemm import drawn, run
 

@@ -15,7 +15,7 @@ from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.symbolic.convolution_shapes import ConvolutionShape
 from tests.gpu.library_calls import compiled, onnx
 from tests.gpu.stub import Emulation, Stub
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 
 def network() -> IRModule:

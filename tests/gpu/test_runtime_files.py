@@ -23,7 +23,7 @@ from relax_mlir.runtime.cuda import archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.smoke_run import main as try_file
 from relax_mlir.tools.cli import main
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.example import run_where_little_is
 from tests.gpu.stub import TARGET, Emulation, Stub
 

@@ -10,11 +10,10 @@ import pytest
 from relax_mlir import IRModule
 from relax_mlir.tvm.tir import PrimFunc
 from tests.gpu.emulated import compiled
-from tests.programs import called
+from tests.helpers.programs import called
 from tests.ptx_emulator import emulate
-from tests.schedule import bound_programs
-from tests.slices import at_point, at_points, check_slice, slices_of
-from tests.test_sliced_operands import (
+from tests.schedules.slices import at_point, at_points, check_slice, slices_of
+from tests.schedules.test_sliced_operands import (
     NETWORKS,
     Network,
     attention,
@@ -23,6 +22,7 @@ from tests.test_sliced_operands import (
     transposed_matmul,
     unary,
 )
+from tests.tvm.tir.schedule import bound_programs
 
 _TARGET = "cuda:sm_90"
 _OFFSETS = ((0, 8), (8, 8), (3, 5))

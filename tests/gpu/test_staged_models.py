@@ -14,7 +14,7 @@ from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.memory import release_completed
 from relax_mlir.tvm import relax
 from relax_mlir.tvm.relax.vm import JITModel
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.example import Dlpack, Interface, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 

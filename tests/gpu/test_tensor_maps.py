@@ -10,9 +10,9 @@ from relax_mlir.errors import PassError
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.stub import TARGET, Emulation, Stub
-from tests.products import drawn
+from tests.schedules.low_precision import drawn
 
 _PRODUCT = """g (float16[n, 72] x, float16[72, 80] w) => (float16[n, 80] y) {
     p = MatMul (x, w)

@@ -5,14 +5,14 @@ import pytest
 
 from relax_mlir import import_onnx
 from relax_mlir.ir.module import IRModule
-from tests.frontends.differential import parse as model
+from tests.frontends.onnx.differential import parse as model
 from tests.gpu.emulated import compiled
 from tests.gpu.test_gemm import layer
-from tests.products import drawn
 from tests.ptx_emulator import Traffic, emulate
 from tests.ptx_emulator.launch import launch
 from tests.ptx_emulator.memory import DeviceMemory
 from tests.ptx_emulator.text import parse
+from tests.schedules.low_precision import drawn
 
 _KERNEL = """
 .version 8.0

@@ -14,8 +14,8 @@ from relax_mlir.tvm import relax
 from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
+from tests.docs.test_customize_pipeline import exported
 from tests.gpu.stub import TARGET, Emulation, Stub
-from tests.test_customize_pipeline import exported
 
 # ruff: noqa: N805, N806  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false

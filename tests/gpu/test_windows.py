@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from relax_mlir import IRModule, import_onnx
-from tests.frontends.differential import parse
+from tests.frontends.onnx.differential import parse
 from tests.gpu.test_gemm import BOUNDS, run
-from tests.products import convolved, drawn, rounded
+from tests.schedules.low_precision import convolved, drawn, rounded
 
 
 def windows(

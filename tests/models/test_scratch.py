@@ -8,7 +8,7 @@ from mlir import ir
 import relax_mlir
 from models import zoo
 from relax_mlir.rewrite.patterns import walk
-from tests.zoo_models import zoo_models
+from tests.models.zoo_models import zoo_models
 
 _QUICK = {
     "squeezenet",

@@ -9,7 +9,7 @@ import pytest
 import relax_mlir
 from models import zoo
 from relax_mlir.testing import assert_same_numbers
-from tests.zoo_models import zoo_models
+from tests.models.zoo_models import zoo_models
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

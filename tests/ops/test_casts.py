@@ -14,7 +14,7 @@ from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.tvm import te
-from tests.frontends.differential import model_with
+from tests.frontends.onnx.differential import model_with
 
 _FLOATS = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16)
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

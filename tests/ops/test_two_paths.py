@@ -20,7 +20,7 @@ from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
 from relax_mlir.tvm.relax.op import operator_function
 from relax_mlir.tvm.relax.transform import LegalizeOps
 from relax_mlir.tvm.relax.transform.legalize_ops import LEGALIZE_RULES
-from tests.transforms.graphs import program
+from tests.tvm.relax.transform.graphs import program
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.fuzzing import fuzz_command, shrink_greedily
+from tests.helpers.fuzzing import fuzz_command, shrink_greedily
+from tests.helpers.seed_pool import Death, try_seeds
 from tests.schedule_fuzz.check import Case, Result, check, draw, draw_and_check
 from tests.schedule_fuzz.steps import PRIMITIVES
-from tests.seed_pool import Death, try_seeds
 
 __all__ = ["FOUND", "Log", "main", "shrink"]
 

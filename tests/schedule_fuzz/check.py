@@ -20,9 +20,9 @@ from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.tir import Schedule
 from relax_mlir.tvm.tir.schedule.testing import verify_trace_roundtrip
 from tests.differential.check import guarded
-from tests.schedule.evaluate import Evaluation, Order, interpret
 from tests.schedule_fuzz.programs import Param, Program, draw_program
 from tests.schedule_fuzz.steps import LOOKS, MissingError, Step, Stepper, draw_steps
+from tests.tvm.tir.schedule.evaluate import Evaluation, Order, interpret
 
 __all__ = ["Case", "Result", "Settings", "check", "draw", "draw_and_check"]
 

@@ -17,11 +17,11 @@ import pytest
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tvm.tir import Schedule
 from relax_mlir.tvm.tir.schedule import LoopRV
+from tests.helpers.seed_pool import Death, try_seeds
 from tests.schedule_fuzz import check as checking
 from tests.schedule_fuzz.__main__ import FOUND, Log, shrink
 from tests.schedule_fuzz.check import Case, Result, Settings, check, draw_and_check
 from tests.schedule_fuzz.steps import LOOKS, Step
-from tests.seed_pool import Death, try_seeds
 
 _SCHEDULES = 140
 _PARTS = 35  # tests, which share them

@@ -1,0 +1,31 @@
+"""A block is looked up by its unique name."""
+
+# RUN: python -m tests.tvm.tir.schedule.apply %s --style trace | filecheck %s
+# RUN: python -m tests.tvm.tir.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
+
+from relax_mlir.tvm.script import tir as T
+
+
+@T.prim_func
+def before(A: T.Buffer((6, 10), "float32"), C: T.Buffer((6, 10), "float32")):
+    B = T.alloc_buffer((6, 10))
+    for i, j in T.grid(6, 10):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(6, 10):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+# CHECK:        b0 = sch.get_block(name="C", func_name="main")
+# CHECK-NEXT:   sch.annotate(block_or_loop=b0, ann_key="found", ann_val=1)
+def steps(sch):
+    block = sch.get_block("C")
+    sch.annotate(block, "found", 1)
+
+
+# REFUSED: error: get_block: function `main`: Cannot find a block with the name: D
+def refused(sch):
+    sch.get_block("D")

@@ -1,0 +1,29 @@
+"""The read regions of a block are hidden."""
+
+# RUN: python -m tests.tvm.tir.schedule.apply %s | filecheck %s
+# RUN: python -m tests.tvm.tir.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
+
+from relax_mlir.tvm.script import tir as T
+
+
+@T.prim_func
+def before(A: T.Buffer((6, 10), "float32"), C: T.Buffer((6, 10), "float32")):
+    B = T.alloc_buffer((6, 10))
+    for i, j in T.grid(6, 10):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(6, 10):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+# CHECK:      T.reads()
+def steps(sch):
+    sch.unsafe_hide_buffer_access("B", "read", [0])
+
+
+# REFUSED: error: unsafe_hide_buffer_access: block `B`: expected a buffer type `read` or `write`, got `opaque`
+def refused(sch):
+    sch.unsafe_hide_buffer_access("B", "opaque", [0])
