@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,15 +48,18 @@ from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.objects.read.relax import RelaxReader
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.write.relax import RelaxWriter
+from relax_mlir.support.hooks import Hook
 
 if TYPE_CHECKING:
     from relax_mlir.ir.module import IRModule
     from relax_mlir.objects.compare.structural_equal import StructuralEncoder
 
 __all__ = [
+    "FUNCTION_BINDING",
     "BaseFunc",
     "DetachedFunction",
     "Function",
+    "FunctionBinding",
     "copy_function",
     "store_attrs",
     "write_function",
@@ -166,6 +168,22 @@ class DetachedFunction:
         return DetachedFunction(self.params, self.body, self.ret, self.is_pure, kept)
 
 
+@dataclass(frozen=True)
+class FunctionBinding:
+    """The functions of :mod:`relax_mlir.tvm.relax.function_binding`, which run passes.
+
+    Attributes:
+        bind_params, bind_symbolic_vars, inline_functions: of a function and a mapping.
+    """
+
+    bind_params: Callable[[Function, Mapping[Any, Any]], Function]
+    bind_symbolic_vars: Callable[[Function, Mapping[Any, Any]], Function]
+    inline_functions: Callable[[Function, Mapping[Any, Function]], Function]
+
+
+FUNCTION_BINDING: Hook[FunctionBinding] = Hook("objects.function_binding")
+
+
 class Function(BaseFunc):
     """A Relax function: a view of one in a module, or detached from any module.
 
@@ -248,15 +266,15 @@ class Function(BaseFunc):
 
     def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with parameters bound to arrays or constants."""
-        return _function_binding().bind_params(self, binding_map)
+        return FUNCTION_BINDING.get().bind_params(self, binding_map)
 
     def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
         """A copy with size variables bound to sizes."""
-        return _function_binding().bind_symbolic_vars(self, binding_map)
+        return FUNCTION_BINDING.get().bind_symbolic_vars(self, binding_map)
 
     def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
         """A copy with calls of functions inlined."""
-        return _function_binding().inline_functions(self, function_map)
+        return FUNCTION_BINDING.get().inline_functions(self, function_map)
 
     @property
     def scope(self) -> FunctionScope:
@@ -476,11 +494,6 @@ def _result_info(
         return detached.ret
     defined = [v for p in detached.params for v in size_vars_in(p.struct_info)]
     return erase_unknown_shapes(known, lambda var: any(var is v for v in defined))
-
-
-def _function_binding() -> Any:  # Any: a module
-    """The module with parameter binding, imported late because it depends on this one."""
-    return importlib.import_module("relax_mlir.tvm.relax.function_binding")
 
 
 def copy_function(source: BaseFunc, module: IRModule, name: str) -> str:

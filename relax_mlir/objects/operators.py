@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_origin
@@ -46,6 +45,7 @@ from relax_mlir.objects.expr.struct_info import (
 from relax_mlir.objects.infer.partial import PartialInference
 from relax_mlir.objects.infer.storage import infer_storage
 from relax_mlir.objects.prim import intrinsics as functions
+from relax_mlir.objects.prim.intrinsic_names import INTRINSIC_NAMES
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 
 __all__ = [
@@ -193,8 +193,7 @@ def _is_intrinsic(name: str) -> bool:
     level, _, function = name.partition(".")
     if level not in ("tir", "tirx"):
         return False
-    intrinsics = importlib.import_module("relax_mlir.tvm.script.tir_calls").INTRINSICS
-    return function in intrinsics or function in functions.__all__
+    return function in INTRINSIC_NAMES or function in functions.__all__
 
 
 def optional_operands(kind: type[RelaxOperation]) -> tuple[str, ...]:

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Printed", "html", "script", "show", "text"]
+from relax_mlir.support.hooks import Hook
+
+__all__ = ["PRINTER", "Printed", "Printer", "html", "script", "show", "text"]
 
 
-def _printer() -> Any:  # Any: a module
-    """The printer module, imported late because it depends on this one."""
-    return importlib.import_module("relax_mlir.tvm.script.printer")
+@dataclass(frozen=True)
+class Printer:
+    """The functions of :mod:`relax_mlir.tvm.script.printer`.
+
+    Attributes:
+        script, show, html, text: of modules, functions, expressions and struct info.
+        fragment_script, show_fragment: of expressions, buffers and statements of TIR.
+    """
+
+    script: Callable[..., str]
+    show: Callable[..., None]
+    html: Callable[[Any], str]
+    text: Callable[[Any], str]
+    fragment_script: Callable[..., str]
+    show_fragment: Callable[..., None]
+
+
+PRINTER: Hook[Printer] = Hook("objects.printer")
 
 
 def script(value: Any, *args: Any, **options: Any) -> str:
     """The TVMScript of a value."""
-    return _printer().script(value, *args, **options)
+    return PRINTER.get().script(value, *args, **options)
 
 
 def show(value: Any, *args: Any, **options: Any) -> None:
     """Prints the TVMScript of a value."""
-    _printer().show(value, *args, **options)
+    PRINTER.get().show(value, *args, **options)
 
 
 def html(value: Any) -> str:
     """The TVMScript of a value as HTML."""
-    return _printer().html(value)
+    return PRINTER.get().html(value)
 
 
 def text(value: Any) -> str:
     """The debugging text of a value; see :func:`relax_mlir.tvm.script.printer.text`."""
-    return _printer().text(value)
+    return PRINTER.get().text(value)
 
 
 class Printed:

@@ -15,6 +15,7 @@ from typing import TypeGuard
 from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import upstream
 from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.support.hooks import PASS_PACKAGES
 
 __all__ = [
     "LEVELS",
@@ -59,11 +60,10 @@ def find_any_pass(name: str) -> Pass:
 
 LEVELS = ("relax", "tir", "schedule")
 # The packages of each level's passes, in lookup order.
-_PACKAGES = {level: [f"relax_mlir.passes.{level}"] for level in LEVELS}
-_PACKAGES["relax"] += [
-    "relax_mlir.tvm.relax.transform",
-    "relax_mlir.tvm.relax.transform.passes",
-]
+_PACKAGES = {
+    level: [f"relax_mlir.passes.{level}", *PASS_PACKAGES.get(level, ())]
+    for level in LEVELS
+}
 _NAME = re.compile(rf"({'|'.join(LEVELS)})-([a-z0-9]+(?:-[a-z0-9]+)*)")
 
 

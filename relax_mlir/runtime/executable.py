@@ -28,8 +28,10 @@ from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.runtime.signing import KeySource
 from relax_mlir.runtime.source_model import SourceModel
+from relax_mlir.support.hooks import Hook
 
 __all__ = [
+    "LOAD_HOST_PROGRAM",
     "CompiledModel",
     "Executable",
     "Parameter",
@@ -325,11 +327,10 @@ def _as_output(array: Any, where: str) -> Any:  # Any: DLPack arrays
     return cpu.tensor_of(array)
 
 
-# Loaders of other file formats, by the name of their manifest.
-_LOADERS = {
-    "cuda.json": "relax_mlir.runtime.cuda.loading",
-    "vm.json": "relax_mlir.compiler.host.archive",
-}
+# Loads a file with a host program, which needs the compiler.
+LOAD_HOST_PROGRAM: Hook[Callable[[ModelFile, int | None], Any]] = Hook(
+    "runtime.load_host_program"
+)
 
 
 @awaited_at_exit
@@ -377,7 +378,8 @@ def load_file(file: ModelFile, threads: int | None = None) -> Any:
     """Load an open file, which the caller has checked for trust; see :func:`load`."""
     with open_archive(file) as archive:
         members = archive.namelist()
-    for member, module in _LOADERS.items():
-        if member in members:
-            return import_module(module).load(file, threads)
+    if "cuda.json" in members:  # the manifest of a model for GPUs
+        return import_module("relax_mlir.runtime.cuda.loading").load(file, threads)
+    if "vm.json" in members:
+        return LOAD_HOST_PROGRAM.get()(file, threads)
     return Executable.of_contents(read_archive(file), str(file), threads)

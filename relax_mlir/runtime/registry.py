@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import tvm_ffi
 from relax_mlir.errors import ArgumentValueError, RunError, near_misses, short_repr
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
+from relax_mlir.support.hooks import load_function
 
 __all__ = [
     "from_ffi",
@@ -32,14 +32,6 @@ __all__ = [
 # Each ctypes library has its own function class; this is their base.
 _CFunction = type(ctypes.CDLL(None).abs).__base__ or object
 
-
-# Modules that register functions on import, loaded at the first lookup.
-_MODULES = {
-    "relax.ext.cublas": "relax_mlir.tvm.relax.backend.cuda.cublas",
-    "relax.ext.cudnn": "relax_mlir.tvm.relax.backend.cuda.cudnn",
-    "relax_mlir.run_node": "relax_mlir.compiler.host",
-    "relax_mlir.run_stage": "relax_mlir.compiler.host",
-}
 
 _NATIVE = "relax_mlir."  # name prefix of functions of the native runtime
 
@@ -181,8 +173,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
         raise ArgumentValueError(
             f"get_global_func: `name`: expected text in UTF-8, got {short_repr(name)}"
         ) from None
-    if name in _MODULES:
-        import_module(_MODULES[name])
+    load_function(name)
     function = tvm_ffi.get_global_func(name, allow_missing=True)
     if function is None and name.startswith(_NATIVE):
         load_library()

@@ -8,19 +8,19 @@ source is compiled for its sizes. Does not import the compiler.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.onnx_source import DeclaredInput, OnnxSource
+from relax_mlir.support.hooks import Hook
 from relax_mlir.symbolic import symbols
 
-__all__ = ["SourceModel"]
+__all__ = ["RESPECIALIZE", "SourceModel"]
 
 _KEY = "relax.source"  # among the constants of a model file
 _HEADER_BYTES = 8
@@ -50,10 +50,7 @@ class SourceModel:
         ]
         if not self._accepts(inputs):
             raise refusal
-        # Imported late: it imports the compiler.
-        outputs = import_module("relax_mlir.compiler.host.respecialize").run(
-            self, inputs, refusal
-        )
+        outputs = RESPECIALIZE.get()(self, inputs, refusal)
         return [as_numpy(value).copy() for value in outputs]
 
     def _accepts(self, arrays: Sequence[NDArray]) -> bool:
@@ -123,6 +120,12 @@ class SourceModel:
             for p in header["inputs"]
         )
         return SourceModel(OnnxSource(data[end:], inputs), header["options"])
+
+
+# Runs a model, compiled for the shapes of inputs that its code rejected; needs the compiler.
+RESPECIALIZE: Hook[
+    Callable[[SourceModel, Sequence[NDArray], ValueError], Sequence[Any]]
+] = Hook("runtime.respecialize")
 
 
 def _as_array(value: Any) -> np.ndarray:  # Any: DLPack arrays

@@ -1,1 +1,1 @@
-"""Argument checks of the public API, and atomic file writes."""
+"""Argument checks of the public API, atomic file writes, and hooks for higher layers."""

@@ -54,12 +54,12 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
         "`importlib.import_module(module)` has a computed name",
     ): "a package of ours, and a file in it that a pattern of letters and dashes names",
     (
-        "relax_mlir/runtime/executable.py",
-        "`import_module(module)` has a computed name",
+        "relax_mlir/support/hooks.py",
+        "`import_module(self._provider)` has a computed name",
     ): _TABLE,
     (
-        "relax_mlir/runtime/registry.py",
-        "`import_module(_MODULES[name])` has a computed name",
+        "relax_mlir/support/hooks.py",
+        "`import_module(_FUNCTIONS[name])` has a computed name",
     ): _TABLE,
     (
         "relax_mlir/tvm/script/parser/evaluate.py",

@@ -34,7 +34,7 @@ from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.executable import LOAD_HOST_PROGRAM, Executable
 from relax_mlir.runtime.host.program import HostFunction, HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.runtime.signature import Signature
@@ -341,3 +341,6 @@ def _leaves(nest: Any) -> int:
     if not isinstance(nest, list):
         raise ValueError(f"expected nested results, got {nest!r:.60}")
     return sum(map(_leaves, nest))
+
+
+LOAD_HOST_PROGRAM.set(load)

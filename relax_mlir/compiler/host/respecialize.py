@@ -16,7 +16,7 @@ from relax_mlir.compiler.host.jit_options import JIT_OPTIONS, JITOptions
 from relax_mlir.compiler.host.subgraph import JITSubgraph
 from relax_mlir.errors import IndexOutOfRangeError, RelaxError
 from relax_mlir.runtime.ndarray import NDArray
-from relax_mlir.runtime.source_model import SourceModel
+from relax_mlir.runtime.source_model import RESPECIALIZE, SourceModel
 
 __all__ = ["run"]
 
@@ -47,3 +47,6 @@ def run(
     finally:
         JIT_OPTIONS.reset(token)
     return result if isinstance(result, list) else [result]
+
+
+RESPECIALIZE.set(run)

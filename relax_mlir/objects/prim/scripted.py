@@ -1,37 +1,22 @@
-"""Base class of objects that print as TVMScript, and the registry of printers."""
+"""Base class of fragments of tensor programs, which print as TVMScript."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Scripted", "register_printer", "script_of", "show_of"]
+from relax_mlir.objects.printing import PRINTER
 
-
-# Printers of expressions, buffers and statements; the printer's module registers them.
-_PRINTERS: dict[str, Callable[..., Any]] = {}
-
-
-def _printer(name: str) -> Callable[..., Any]:
-    if name not in _PRINTERS:
-        importlib.import_module("relax_mlir.tvm.script.printer.tir")
-    return _PRINTERS[name]
-
-
-def register_printer(name: str, function: Callable[..., Any]) -> None:
-    """Registers a printer of fragments of tensor programs: ``script`` or ``show``."""
-    _PRINTERS[name] = function
+__all__ = ["Scripted", "script_of", "show_of"]
 
 
 def script_of(value: Any, **options: Any) -> str:
     """The TVMScript of a stand-alone fragment of a tensor program."""
-    return _printer("script")(value, **options)
+    return PRINTER.get().fragment_script(value, **options)
 
 
 def show_of(value: Any, **options: Any) -> None:
     """Prints a stand-alone fragment of a tensor program."""
-    _printer("show")(value, **options)
+    PRINTER.get().show_fragment(value, **options)
 
 
 class Scripted:

@@ -11,7 +11,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.free_symbols import defined_symbolic_vars
-from relax_mlir.objects.function import Function
+from relax_mlir.objects.function import FUNCTION_BINDING, Function, FunctionBinding
 from relax_mlir.objects.prim import Var
 from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.tvm.relax.transform.passes.bind_params import BindParams
@@ -94,3 +94,6 @@ def _with_symbol_of(function: Function, rewritten: Any) -> Function:
     if "global_symbol" in function.attrs:
         attrs["global_symbol"] = function.attrs["global_symbol"]
     return rewritten.with_only_attrs(attrs)
+
+
+FUNCTION_BINDING.set(FunctionBinding(bind_params, bind_symbolic_vars, inline_functions))

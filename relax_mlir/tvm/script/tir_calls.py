@@ -8,6 +8,11 @@ from typing import Any
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import dtype_text
 from relax_mlir.objects.prim import Call, PrimExpr, intrinsics
+from relax_mlir.objects.prim.intrinsic_names import (
+    LEADING_DTYPE,
+    OPERAND_DTYPE,
+    RESULT_DTYPE,
+)
 from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad
 
 __all__ = ["INTRINSICS", "intrinsic", "math_function"]
@@ -170,46 +175,10 @@ def Let(expr: Any, where: Any, span: object = None) -> PrimExpr:  # noqa: N802
     return prim.Let(var, value, expr)
 
 
-_VECTOR_HALVES = ("vectorlow", "vectorhigh", "vectorcombine")
-_WARP_SHUFFLES = (
-    *("tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"),
-    "tvm_warp_shuffle_xor",
-)
-_WITH_LEADING_DTYPE = (
-    "call_extern",
-    "call_pure_extern",
-    "call_llvm_intrin",
-    *("call_llvm_pure_intrin", "get_active_lane_mask"),
-)
-_INT32_INTRINSICS = (
-    *("tvm_storage_sync", "tvm_global_barrier_kinit", "tvm_throw_last_error"),
-    *("tvm_thread_allreduce", "tvm_stack_alloca", "vscale"),
-    *("tvm_call_packed", "tvm_call_cpacked", "call_cpacked"),
-    *("undef", "dp4a", "q_multiply_shift", "q_multiply_shift_per_axis"),
-    *("anylist_resetitem", "anylist_setitem_call_packed"),
-    "anylist_setitem_call_cpacked",
-    *("TVMBackendFreeWorkspace", "tvm_struct_set", "llvm_lookup_intrinsic_id"),
-)
-_UINT32_INTRINSICS = ("tvm_warp_activemask",)
-_VOID_INTRINSICS = ("break_loop", "continue_loop", "thread_return")
-_HANDLE_INTRINSICS = (
-    *("tvm_fill_fragment", "tvm_load_matrix_sync", "tvm_mma_sync", "tvm_bmma_sync"),
-    *("tvm_store_matrix_sync", "tvm_access_ptr", "tvm_tuple"),
-    *("tvm_struct_get", "tvm_stack_make_shape", "tvm_stack_make_array", "lookup_param"),
-    *("tvm_call_packed_lowered", "TVMBackendAllocWorkspace", "anylist_getitem"),
-    *("start_profile_intrinsic", "end_profile_intrinsic"),
-)
-_BOOL_INTRINSICS = ("isnullptr", "assume", "ignore_loop_partition")
-
 INTRINSICS: dict[str, Callable[..., PrimExpr]] = {
-    **{name: _with_leading_dtype(name) for name in _WITH_LEADING_DTYPE},
-    **{name: intrinsic(name, "int32") for name in _INT32_INTRINSICS},
-    **{name: intrinsic(name) for name in _HANDLE_INTRINSICS},
-    **{name: intrinsic(name, "bool") for name in _BOOL_INTRINSICS},
-    **{name: intrinsic(name, "uint32") for name in _UINT32_INTRINSICS},
-    **{name: intrinsic(name, "void") for name in _VOID_INTRINSICS},
-    **{name: _with_operand_dtype(name, 0) for name in _VECTOR_HALVES},
-    **{name: _with_operand_dtype(name, 1) for name in _WARP_SHUFFLES},
+    **{name: _with_leading_dtype(name) for name in LEADING_DTYPE},
+    **{name: intrinsic(name, dtype) for name, dtype in RESULT_DTYPE.items()},
+    **{name: _with_operand_dtype(name, n) for name, n in OPERAND_DTYPE.items()},
     **{f.__name__: f for f in (Ramp, Broadcast, Shuffle, index_map, target)},
     "ramp": Ramp,
     "broadcast": Broadcast,

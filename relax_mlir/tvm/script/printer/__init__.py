@@ -9,11 +9,13 @@ from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.expr import Binding, BindingBlock, Expr, If, SeqExpr
 from relax_mlir.objects.expr.struct_info import StructInfo
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.objects.printing import PRINTER, Printer
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.script.printer import display
 from relax_mlir.tvm.script.printer.expression import expression_line, expression_script
 from relax_mlir.tvm.script.printer.module import function_script, module_script
 from relax_mlir.tvm.script.printer.pointers import HIGHLIGHT_OPTIONS, Highlights
+from relax_mlir.tvm.script.printer.tir import fragment_script
 
 __all__ = ["html", "script", "show", "text"]
 
@@ -99,4 +101,9 @@ def text(value: Any) -> str:
         return str(value) if is_module else object.__repr__(value)
 
 
+def _show_fragment(node: Any, **_: Any) -> None:
+    display.show(fragment_script(node))
+
+
 check_exports(globals())
+PRINTER.set(Printer(script, show, html, text, fragment_script, _show_fragment))

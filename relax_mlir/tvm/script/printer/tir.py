@@ -8,12 +8,10 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IntImm, IterVar, Range, Var
-from relax_mlir.objects.prim.scripted import register_printer
 from relax_mlir.objects.stmt import statements
 from relax_mlir.objects.stmt.buffer import Buffer, BufferRegion
 from relax_mlir.objects.stmt.functor import free_names
 from relax_mlir.objects.stmt.prim_func import PrimFunc
-from relax_mlir.tvm.script.printer.display import show
 from relax_mlir.tvm.script.printer.names import NameTable
 from relax_mlir.tvm.script.printer.pointers import (
     HIGHLIGHT_OPTIONS,
@@ -175,7 +173,3 @@ def _layout_exprs(buffer: Buffer) -> list[prim.PrimExpr]:
     """Returns shape, strides and explicit offset of a buffer."""
     offset = [] if buffer.has_own_offset else [buffer.elem_offset]
     return [*buffer.shape, *buffer.strides, *offset]
-
-
-register_printer("script", fragment_script)
-register_printer("show", lambda node, **_: show(fragment_script(node)))
