@@ -125,6 +125,7 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lint.string_imports
 	$(BIN)/python -m tests.lint.traversal
 	$(BIN)/python -m tests.lint.dynamic_code
 	$(BIN)/python -m tests.lint.words
