@@ -15,12 +15,12 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths scripts every-case
+.PHONY: help env run test pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-env: $(BIN)/.installed  ## Make .venv: all dependencies as locked, and this project, editable
+env: $(BIN)/.installed typing  ## Make .venv: all dependencies as locked, and this project, editable
 
 $(BIN)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(BIN))
@@ -124,11 +124,18 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lint.import_layers
 	$(BIN)/python -m tests.lint.string_imports
 	$(BIN)/python -m tests.lint.traversal
 	$(BIN)/python -m tests.lint.dynamic_code
 	$(BIN)/python -m tests.lint.words
+
+typing: $(BUILD)/typing/relax_mlir/dialects  ## Link dialects/ where pyright looks for relax_mlir.dialects
+
+$(BUILD)/typing/relax_mlir/dialects:
+	mkdir -p $(@D)
+	ln -sf ../../../relax_mlir/__init__.py $(@D)
+	ln -s ../../../dialects $@
 
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .

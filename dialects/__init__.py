@@ -7,6 +7,13 @@ defined in Python (:mod:`relax_mlir.dialects.ext`) and loaded once per context.
 from mlir import ir
 from mlir.dialects._ods_common import _cext
 
+if __name__ != "relax_mlir.dialects":
+    raise ImportError(
+        f"`{__name__}`: expected the name `relax_mlir.dialects`. Hint: import it by that name, "
+        "which loads its operations once",
+        name=__name__,
+    )
+
 _cext.globals.append_dialect_search_prefix("relax_mlir.dialects")
 
 

@@ -1,6 +1,7 @@
 """The diagram of the packages in ``docs/architecture.md``, drawn from their imports."""
 
 import ast
+import sys
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from itertools import takewhile
@@ -9,6 +10,8 @@ from typing import Any  # options of contracts
 
 import grimp
 from importlinter.api import read_configuration
+
+from tests.lint.import_layers import installed_layout
 
 __all__ = ["PAGE", "page_with_map"]
 
@@ -63,7 +66,7 @@ def _layers() -> list[list[str]]:
 
 def _imports(names: Iterable[str]) -> dict[str, list[str]]:
     """Which packages each of some packages imports, other than in annotations."""
-    graph = grimp.build_graph("relax_mlir", exclude_type_checking_imports=True)
+    graph = _import_graph()
     for ignored in _contract()["ignore_imports"]:
         importer, imported = ignored.split(" -> ")
         graph.remove_import(importer=importer, imported=imported)
@@ -79,6 +82,19 @@ def _imports(names: Iterable[str]) -> dict[str, list[str]]:
         }
         found[name] = [n for n in names if n in targets - {name}]
     return found
+
+
+def _import_graph() -> grimp.ImportGraph:
+    """The imports of the package, other than in annotations, with those of ``dialects``."""
+    loaded = sys.modules.pop("relax_mlir", None)  # which would be searched instead
+    with installed_layout() as folder:
+        sys.path.insert(0, str(folder))
+        try:
+            return grimp.build_graph("relax_mlir", exclude_type_checking_imports=True)
+        finally:
+            sys.path.remove(str(folder))
+            if loaded is not None:
+                sys.modules["relax_mlir"] = loaded
 
 
 def _modules(modules: Iterable[str], package: str) -> list[str]:

@@ -5,6 +5,7 @@
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
 from relax_mlir.support.argument_types import check_exports, checked
+from relax_mlir.support.source_tree import find_dialects
 
 __all__ = [
     "CompiledModel",
@@ -77,4 +79,5 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
 
 
+find_dialects(Path(__file__).parent)
 check_exports(globals())

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 __all__ = ["source_digest"]
@@ -25,9 +26,20 @@ def source_digest(without: Sequence[str] = (), wheels: Sequence[str] = ()) -> st
     digest = hashlib.sha256()
     for package in (*_WHEELS, *wheels):
         digest.update(version(package).encode())
-    root = Path(__file__).parents[1]
-    # In a checkout dialects is a link, which rglob does not follow.
-    for path in sorted({*root.rglob("*.py"), *(root / "dialects").rglob("*.py")}):
-        if path.relative_to(root).parts[0] not in without:
-            digest.update(path.read_bytes())
+    sources = _sources()
+    for name in sorted(sources):
+        if name.parts[0] not in without:
+            digest.update(sources[name].read_bytes())
     return digest.hexdigest()
+
+
+def _sources() -> dict[Path, Path]:
+    """The files of the package, by path in it; ``dialects`` may be in another folder."""
+    found: dict[Path, Path] = {}
+    for name in ("relax_mlir", "relax_mlir.dialects"):
+        spec = find_spec(name)
+        assert spec is not None
+        for folder in map(Path, spec.submodule_search_locations or ()):
+            place = Path(*name.split(".")[1:])
+            found |= {place / p.relative_to(folder): p for p in folder.rglob("*.py")}
+    return found

@@ -7,7 +7,7 @@ from functools import cache
 
 from mlir import ir
 
-from relax_mlir import dialects
+from relax_mlir.dialects import load as load_dialects
 
 __all__ = ["borrowed_context", "new_context", "shared_context"]
 
@@ -36,7 +36,7 @@ def _kernel_context() -> ir.Context:
 
 def _with_ours(context: ir.Context) -> ir.Context:
     context.enable_multithreading(False)
-    dialects.load(context)
+    load_dialects(context)
     return context
 
 

@@ -1,1 +1,1 @@
-"""Argument checks of the public API, atomic file writes, and hooks for higher layers."""
+"""Argument checks of the public API, atomic file writes, hooks for higher layers, and imports from a source tree."""

@@ -125,6 +125,7 @@ def named_modules(source: str, known: frozenset[str]) -> Iterator[tuple[int, str
 def module_of(path: Path) -> str:
     """The name of the module in a file of the package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == PACKAGE else (PACKAGE, *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -139,7 +140,7 @@ def findings(
 
 def unlisted() -> tuple[list[Finding], list[tuple[str, str]]]:
     """What the package has and no exception names; exceptions that nothing needs."""
-    folders = (ROOT / PACKAGE, ROOT / PACKAGE / "dialects")  # the second is a link
+    folders = (ROOT / PACKAGE, ROOT / "dialects")
     files = {
         module_of(f): f for folder in folders for f in sorted(folder.rglob("*.py"))
     }

@@ -471,7 +471,10 @@ def score(subject: Subject) -> Score:
 
 def path_of(module: str) -> Path:
     """The file of a module of the package."""
-    return TESTS.parent / f"{module.replace('.', '/')}.py"
+    path = module.replace(".", "/")
+    if path.startswith("relax_mlir/dialects/"):
+        path = path.removeprefix("relax_mlir/")
+    return TESTS.parent / f"{path}.py"
 
 
 def _of_pass(name: str, arguments: argparse.Namespace) -> Subject:

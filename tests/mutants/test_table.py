@@ -7,13 +7,20 @@ import pytest
 from tests.mutants.table import ANALYSES, FOLDERS
 
 _TESTS = Path(__file__).parents[1]
-_PACKAGE = _TESTS.parent / "relax_mlir"
+
+
+def path_in_package(name: str) -> Path:
+    """A module or folder of the package; ``dialects`` is beside it."""
+    root = (
+        _TESTS.parent if name.startswith("dialects") else _TESTS.parent / "relax_mlir"
+    )
+    return root / name
 
 
 def modules_in(folder: str) -> set[str]:
     """The modules directly in a folder of the package, by their names in it."""
     prefix = f"{folder}/".replace("/", ".")
-    files = (_PACKAGE / folder).glob("*.py")
+    files = path_in_package(folder).glob("*.py")
     return {f"{prefix}{f.stem}" for f in files if f.stem != "__init__"}
 
 
@@ -27,7 +34,7 @@ def test_every_module_is_listed_as_an_analysis_or_not(folder: str) -> None:
 
 def test_every_analysis_has_tests() -> None:
     for name, files in ANALYSES.items():
-        assert (_PACKAGE / f"{name.replace('.', '/')}.py").exists(), name
+        assert path_in_package(f"{name.replace('.', '/')}.py").exists(), name
         assert files, name
         for file in files:
             assert (_TESTS / file).exists(), file

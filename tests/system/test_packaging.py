@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from relax_mlir.compiler.source_digest import source_digest
+
 ROOT = Path(__file__).parents[2]
 CODE = ("relax_mlir", "dialects", "models", "tests", "benchmarks")
 
@@ -30,6 +32,35 @@ files = [Path(m.__file__).resolve() for m in sys.modules.values()
          if (getattr(m, "__name__", "") + ".").startswith(("relax_mlir.", "dialects."))]
 print(len(files) == len(set(files)))
 """
+
+# What `relax_mlir.dialects` is, which must not depend on how the package is installed.
+DIALECTS = """
+from importlib.resources import files
+from pkgutil import iter_modules
+import relax_mlir.dialects.relax
+from relax_mlir.compiler.source_digest import source_digest
+
+spec, relax = relax_mlir.dialects.__spec__, relax_mlir.dialects.relax
+print(spec.name, spec.parent, relax.AddOp.__module__, len([*iter_modules(relax.__path__)]))
+print(files("relax_mlir.dialects").joinpath("relax.irdl.mlir").is_file(), source_digest())
+"""
+# The name that the folder has in a source tree.
+REFUSAL = """
+try:
+    import dialects.relax
+except ImportError as error:
+    print(str(error).partition(". ")[0] == "`dialects`: expected the name `relax_mlir.dialects`")
+"""
+
+
+def expected_dialects() -> list[str]:
+    """What `DIALECTS` prints of this checkout's sources."""
+    families = len([*(ROOT / "dialects" / "relax").glob("*.py")]) - 1
+    module = "relax_mlir.dialects"
+    return [
+        f"{module} {module} {module}.relax.arithmetic {families}",
+        f"True {source_digest()}",
+    ]
 
 
 def python_files() -> Iterator[Path]:
@@ -68,12 +99,21 @@ def test_dialects_have_one_name() -> None:
     assert wrong == []
 
 
-def test_dialects_are_linked_into_the_package() -> None:
-    link = ROOT / "relax_mlir" / "dialects"
+def test_checkout_has_no_symbolic_links() -> None:
+    """Not every system has them, and tools that follow them list files twice."""
+    assert [
+        p for folder in CODE for p in (ROOT / folder).rglob("*") if p.is_symlink()
+    ] == []
 
-    assert link.is_symlink()
-    assert not link.readlink().is_absolute()
-    assert link.resolve() == ROOT / "dialects"
+
+@pytest.mark.slow
+def test_dialects_of_a_checkout(tmp_path: Path) -> None:
+    code = DIALECTS + REFUSAL
+    by_path = run(sys.executable, "-c", code, cwd=tmp_path, path=str(ROOT))
+    by_folder = run(sys.executable, "-c", code, cwd=ROOT)
+
+    assert by_path == by_folder
+    assert by_path.splitlines() == [*expected_dialects(), "True"]
 
 
 def test_lock_agrees_with_the_exact_versions() -> None:
@@ -145,7 +185,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, copy)
     built = shutil.ignore_patterns("__pycache__", "*.so")
     for name in ("dialects", "relax_mlir", "tests/runtime/native"):
-        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=built)
+        shutil.copytree(ROOT / name, copy / name, ignore=built)
     return copy
 
 
@@ -164,8 +204,13 @@ def test_wheel_of_the_source_archive_is_complete(sources: Path, tmp_path: Path) 
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-    assert {"relax_mlir/dialects/ext.py", "relax_mlir/runtime/native/abi.h"} <= names
-    assert not any(name.startswith("dialects/") for name in names)
+        tar.extractall(tmp_path, filter="data")
+    assert {"dialects/ext.py", "relax_mlir/runtime/native/abi.h"} <= names
+    assert not any(name.startswith("relax_mlir/dialects") for name in names)
+    unpacked = str(archive).removesuffix(".tar.gz")
+    code = DIALECTS + REFUSAL
+    printed = run(sys.executable, "-c", code, cwd=tmp_path, path=unpacked)
+    assert printed.splitlines() == [*expected_dialects(), "True"]
 
     pip("wheel", "-w", tmp_path, archive, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
@@ -178,9 +223,12 @@ def test_wheel_of_the_source_archive_is_complete(sources: Path, tmp_path: Path) 
         for path in (sources / "relax_mlir").rglob("*.py")
     }
     expected |= {
-        f"relax_mlir/dialects/{p.name}" for p in (sources / "dialects").glob("*.py")
+        f"relax_mlir/{path.relative_to(sources)}"
+        for pattern in ("*.py", "*.mlir")
+        for path in (sources / "dialects").rglob(pattern)
     }
     assert expected <= names
+    assert not any(name.startswith("dialects") for name in names)
     assert not any("/native/" in name for name in names)
 
     installed = tmp_path / "installed"
@@ -190,6 +238,8 @@ def test_wheel_of_the_source_archive_is_complete(sources: Path, tmp_path: Path) 
     assert Path(package) == installed / "relax_mlir"
     assert Path(library).parent == installed / "relax_mlir" / "runtime"
     assert once == "True"
+    printed = run(sys.executable, "-c", DIALECTS, cwd=tmp_path, path=str(installed))
+    assert printed.splitlines() == expected_dialects()
 
 
 @pytest.mark.slow
@@ -212,6 +262,8 @@ def test_editable_install_follows_the_sources(sources: Path, tmp_path: Path) -> 
     assert Path(package) == sources / "relax_mlir"
     assert Path(library).parent == sources / "relax_mlir" / "runtime"
     assert once == "True"
+    printed = run(python, "-c", DIALECTS + REFUSAL, cwd=tmp_path)
+    assert printed.splitlines() == [*expected_dialects(), "True"]
 
     (sources / "dialects" / "brand_new.py").touch()
     (sources / "relax_mlir" / "errors.py").rename(tmp_path / "errors.py")

@@ -1,0 +1,43 @@
+"""Import of ``relax_mlir.dialects`` from a source tree, where it stands beside the package.
+
+In a wheel the folder is inside the package, and nothing is done here.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["find_dialects"]
+
+_DIALECTS = "relax_mlir.dialects"
+
+
+class _DialectsFinder(MetaPathFinder):
+    """Finds one subpackage in the parent folder of the package."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = [str(root)]
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != _DIALECTS:
+            return None
+        return PathFinder.find_spec(fullname, self._path, target)
+
+
+def find_dialects(package: Path) -> None:
+    """Make ``relax_mlir.dialects`` importable if ``package`` is in a source tree.
+
+    The finder comes first: an empty folder that an older checkout left in ``package`` would
+    be found as a namespace package.
+    """
+    has_own = (package / "dialects" / "__init__.py").exists()
+    if not has_own and (package.parent / "dialects" / "__init__.py").exists():
+        sys.meta_path.insert(0, _DialectsFinder(package.parent))
