@@ -1,7 +1,7 @@
 """PP-OCR's three networks on a photographed page: detect, orient and recognize text lines.
 
 The page is scikit-image's ``page.png``. Pre- and postprocessing follow
-rapidocr-onnxruntime 1.4.4, with numpy alone.
+rapidocr-onnxruntime 1.4.4, in numpy.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from PIL import Image
 
 from models.packaged import fetch_member
-from models.png import read_grey
 
 PACKAGE = "rapidocr-onnxruntime==1.4.4"
 DETECTOR = "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx"
@@ -88,7 +88,8 @@ def read_texts(
 
 def _page(cache_dir: Path | None) -> np.ndarray:
     member = "skimage/data/page.png"
-    return read_grey(fetch_member("scikit-image==0.25.2", member, cache_dir))
+    with Image.open(fetch_member("scikit-image==0.25.2", member, cache_dir)) as image:
+        return np.asarray(image.convert("L"))
 
 
 def _crop(page: np.ndarray, box: tuple[int, int, int, int]) -> np.ndarray:

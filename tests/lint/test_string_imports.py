@@ -80,9 +80,11 @@ def test_an_import_for_type_checkers_alone_that_goes_up_is_refused(
     tmp_path: Path,
 ) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.so", "native")
-    shutil.copytree(ROOT / "relax_mlir", tmp_path / "relax_mlir", ignore=ignored)
+    package = tmp_path / "relax_mlir"
+    shutil.copytree(ROOT / "relax_mlir", package, ignore=ignored)
+    shutil.copytree(ROOT / "dialects", package / "dialects", ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    with (tmp_path / "relax_mlir/objects/purity.py").open("a") as file:
+    with (package / "objects/purity.py").open("a") as file:
         file.write(_FOR_TYPES)
 
     run = subprocess.run(

@@ -9,9 +9,9 @@ import wave
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from models.packaged import FetchError, fetch_member, user_cache_dir
-from models.png import read_colour
 from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
 
 __all__ = ["PICTURES", "RATE_HZ", "photograph", "speech", "tone", "voice_channel"]
@@ -26,7 +26,8 @@ _LOUDEST = 32768  # of 16-bit samples
 
 def photograph(name: str) -> np.ndarray:
     """One of scikit-image's pictures: uint8 [height, width, 3]."""
-    return read_colour(fetch_member(PICTURES, f"skimage/data/{name}.png"))
+    with Image.open(fetch_member(PICTURES, f"skimage/data/{name}.png")) as image:
+        return np.asarray(image.convert("RGB"))
 
 
 def speech() -> np.ndarray:
