@@ -33,7 +33,7 @@ about other machines: what counts are ratios to baselines that were measured in 
 |---|---|
 | command | `{command}` |
 | date | {datetime.now(timezone.utc):%Y-%m-%d} |
-| processor | {_processor()}, `{target.cpu}` to LLVM, {target.vector_bits} bits a vector, {len(child.usable_cpus())} usable |
+| processor | {_processor()}, `{target.cpu}` to LLVM, {target.unit.vector_bits} bits a vector, {len(child.usable_cpus())} usable |
 | versions | Python {platform.python_version()}, {versions} |
 """
 

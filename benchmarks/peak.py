@@ -36,7 +36,7 @@ class FmaPeak:
 
     def __post_init__(self) -> None:
         target = target_of("cpu")
-        lanes, chains = target.vector_bits // 32, _chains(target)
+        lanes, chains = target.unit.vector_bits // 32, _chains(target)
         self.flops = 2 * lanes * chains * _ITERATIONS * self.threads
         self._library, address = object_code.load_objects(
             [_compiled(lanes, chains, target)], [_SYMBOL]
@@ -63,7 +63,9 @@ class FmaPeak:
 
 def _chains(target: Target) -> int:
     """Independent accumulators: more than FMA latency times units, fewer than registers."""
-    has_32_registers = target.vector_bits == 512 or not target.triple.startswith("x86")
+    has_32_registers = target.unit.vector_bits == 512 or not target.triple.startswith(
+        "x86"
+    )
     return 24 if has_32_registers else 12
 
 

@@ -4,7 +4,8 @@
 An option is ``name=value``; ``name`` alone sets a flag. A value with spaces, commas,
 braces or quotes is quoted, with backslash escapes, or enclosed in braces. List items are
 separated by commas; an item of a mapping is a key followed by its values, separated by
-colons.
+colons. Of a field that is a dataclass itself, such as the features of the target, each
+field is an option.
 """
 
 import dataclasses
@@ -58,16 +59,15 @@ def make_pass(kind: type[Pass], element: Element, text: str) -> Pass:
     Raises:
         PipelineError: an option is unknown, missing, repeated, or has a bad value.
     """
-    types_ = _option_types(kind)
+    known = _options(kind)
     values: dict[str, Any] = {}
     for key, value, at in _split(element, text):
-        field = key.replace("-", "_")
-        if field not in types_ or "_" in key:
-            raise malformed(text, at, _unknown_option(element.name, key, types_))
-        if field in values:
+        if key not in known:
+            raise malformed(text, at, _unknown_option(element.name, key, known))
+        if key in values:
             raise malformed(text, at, f"`{element.name}`: option `{key}` given twice")
         try:
-            values[field] = _parse(types_[field], value)
+            values[key] = _parse(known[key].kind, value)
         except ValueError as error:
             problem = f"`{element.name}`: option `{key}`: {error}"
             raise malformed(text, at, problem) from error
@@ -77,12 +77,20 @@ def make_pass(kind: type[Pass], element: Element, text: str) -> Pass:
 def _construct(
     kind: type[Pass], values: dict[str, Any], element: Element, text: str
 ) -> Pass:
+    known = _options(kind)
     for field in dataclasses.fields(kind):
-        if field.init and field.name not in values and not _has_default(field):
+        if field.init and _flag(field.name) not in values and not _has_default(field):
             problem = f"`{element.name}`: option `{_flag(field.name)}` is required"
             raise malformed(text, element.at, problem)
+    fields: dict[str, Any] = {}
+    for key, value in values.items():
+        field, part = known[key].field, known[key].part
+        if part is not None:
+            whole = fields.get(field.name, _default(field))
+            value = dataclasses.replace(whole, **{part: value})
+        fields[field.name] = value
     try:
-        return kind(**values)
+        return kind(**fields)
     except ValueError as error:  # __post_init__ rejects the combination of values
         raise malformed(text, element.at, f"`{element.name}`: {error}") from error
 
@@ -90,36 +98,68 @@ def _construct(
 def format_options(pass_: Pass) -> str:
     """The options that differ from their defaults, separated by spaces."""
     given = (
-        f"{_flag(field.name)}={_format(getattr(pass_, field.name))}"
-        for field in dataclasses.fields(pass_)
-        if _is_option(field)
-        and (not _has_default(field) or getattr(pass_, field.name) != _default(field))
+        f"{flag}={_format(option.of(getattr(pass_, option.field.name)))}"
+        for flag, option in _options(type(pass_)).items()
+        if option.is_given(getattr(pass_, option.field.name))
     )
     return " ".join(given)
 
 
 def describe_options(kind: type[Pass]) -> list[str]:
     """One line per option, such as ``max-ops: int = 16``; required without a default."""
-    types_ = _option_types(kind)
     return [
-        f"{_flag(field.name)}: {_describe(types_[field.name])}"
-        + (f" = {_default_text(field, types_)}" if _has_default(field) else "")
-        for field in dataclasses.fields(kind)
-        if _is_option(field)
+        f"{flag}: {_describe(option.kind)}"
+        + (f" = {_default_text(option)}" if _has_default(option.field) else "")
+        for flag, option in _options(kind).items()
     ]
 
 
-def _default_text(field: "dataclasses.Field[Any]", types_: Mapping[str, Any]) -> str:
-    default = _default(field)
-    is_list = get_origin(types_[field.name]) is tuple
+def _default_text(option: "_Option") -> str:
+    default = option.of(_default(option.field))
+    is_list = get_origin(option.kind) is tuple
     return "" if is_list and default is None else _format(default)
 
 
+@dataclass(frozen=True)
+class _Option:
+    """An option of a pass.
+
+    Attributes:
+        field: the field of the pass.
+        part: the field of that dataclass which is the option; None if it is no dataclass.
+        kind: the parsed type.
+    """
+
+    field: "dataclasses.Field[Any]"
+    part: str | None
+    kind: Any
+
+    def of(self, value: Any) -> Any:
+        """The option's value in the value of its field."""
+        return value if self.part is None else getattr(value, self.part)
+
+    def is_given(self, value: Any) -> bool:
+        """Whether the value of the field has another value of the option than by default."""
+        return not _has_default(self.field) or self.of(value) != self.of(
+            _default(self.field)
+        )
+
+
 @cache
-def _option_types(kind: type[Pass]) -> Mapping[str, Any]:
+def _options(kind: type[Pass]) -> Mapping[str, _Option]:
+    """The options of a class of passes, by name."""
+    found: dict[str, _Option] = {}
     hints = get_type_hints(kind)
-    options = filter(_is_option, dataclasses.fields(kind))
-    return {field.name: _option_type(hints[field.name]) for field in options}
+    for field in filter(_is_option, dataclasses.fields(kind)):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            parts = get_type_hints(hint)
+            for part in dataclasses.fields(hint):
+                option = _Option(field, part.name, _option_type(parts[part.name]))
+                found[_flag(part.name)] = option
+        else:
+            found[_flag(field.name)] = _Option(field, None, _option_type(hint))
+    return found
 
 
 def _option_type(kind: Any) -> Any:
@@ -161,10 +201,9 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return field.default
 
 
-def _unknown_option(name: str, key: str, types_: Mapping[str, Any]) -> str:
-    flags = [_flag(field) for field in types_]
-    known = ", ".join(f"`{flag}`" for flag in flags) or "none"
-    hint = near_misses(key, flags)
+def _unknown_option(name: str, key: str, options: Mapping[str, _Option]) -> str:
+    known = ", ".join(f"`{flag}`" for flag in options) or "none"
+    hint = near_misses(key, options)
     return f"`{name}` has no option `{key}`: its options are {known}.{hint}"
 
 

@@ -1,80 +1,21 @@
-"""Base classes of schedule rules, and the vector features of a CPU that they query."""
+"""Base classes of schedule rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from mlir import ir
-
 from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.kernel_view import Kernel, Statement
+from relax_mlir.schedules.target_features import VectorUnit
 
 __all__ = [
     "CpuRule",
     "NotApplicable",
     "ScheduleRule",
-    "VectorUnit",
     "check_one_output",
     "check_statements",
 ]
-
-
-@dataclass(frozen=True)
-class VectorUnit:
-    """Vector features of a CPU.
-
-    Attributes:
-        bits: width of a vector register.
-        has_int8_dot: whether there is a dot-product instruction of 4 bytes per lane, as
-            in AVX-512 VNNI and AVX-VNNI.
-        has_bf16_dot: whether there is one of 2 bf16 per lane that outruns f32 FMAs.
-        has_amx: whether there are AMX tiles for bytes and bf16.
-    """
-
-    bits: int = 256
-    has_int8_dot: bool = False
-    has_bf16_dot: bool = False
-    has_amx: bool = False
-
-    def dot_vnni_factor(
-        self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]
-    ) -> int:
-        """VNNI factor of the dot-product instruction for a GEMM.
-
-        Args:
-            accumulator: element type of the accumulator.
-            operands: element type of each operand and the operation that extends it.
-
-        Returns:
-            Products that the instruction adds per lane; 1 without such an instruction.
-        """
-        factor = _vnni_factor(accumulator, operands)
-        return factor if {4: self.has_int8_dot, 2: self.has_bf16_dot}.get(factor) else 1
-
-    def amx_vnni_factor(
-        self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]
-    ) -> int:
-        """VNNI factor of the AMX tiles for a GEMM; 1 without AMX."""
-        return _vnni_factor(accumulator, operands) if self.has_amx else 1
-
-    def rate(self, accumulator: ir.Type, *operands: tuple[ir.Type, str | None]) -> int:
-        """Peak multiply-add throughput of a GEMM, relative to f32."""
-        factor = self.amx_vnni_factor(accumulator, *operands)
-        return (
-            8 * factor if factor > 1 else self.dot_vnni_factor(accumulator, *operands)
-        )
-
-
-def _vnni_factor(
-    accumulator: ir.Type, operands: Sequence[tuple[ir.Type, str | None]]
-) -> int:
-    """Operand elements per 32-bit accumulator; 1 for unsupported types."""
-    types = {(str(element), extend) for element, extend in operands}
-    is_i32 = str(accumulator) == "i32"
-    if is_i32 and types <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
-        return 4
-    return 2 if str(accumulator) == "f32" and types == {("bf16", "arith.extf")} else 1
 
 
 class NotApplicable(Exception):  # noqa: N818  no error: the next rule is tried

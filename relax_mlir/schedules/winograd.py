@@ -33,7 +33,6 @@ __all__ = [
     "LIMIT_COUNT",
     "MAX_SHARE",
     "OUTPUT_TILE",
-    "WINOGRAD_POLICIES",
     "InputLimits",
     "input_limits",
     "input_matrix",
@@ -43,7 +42,6 @@ __all__ = [
     "transformed_kernel",
 ]
 
-WINOGRAD_POLICIES = ("auto", "never")
 KERNEL_SIZE, OUTPUT_TILE = 3, 4  # kernel size and output tile size per axis
 INPUT_TILE = KERNEL_SIZE + OUTPUT_TILE - 1  # input tile size per axis
 

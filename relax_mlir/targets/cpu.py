@@ -1,6 +1,7 @@
 """CPU targets: detection of vector features, and the pass pipeline."""
 
 from relax_mlir.runtime import guard
+from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.targets.target import (
     PROGRAM_PASSES,
     Host,
@@ -24,10 +25,12 @@ def target(model: str, host: Host) -> Target:
         triple,
         cpu,
         features,
-        bits,
-        has_int8_dot=_has_int8_dot(cpu, features, bits),
-        has_bf16_dot=_has_bf16_dot(cpu, features, bits),
-        has_amx=_has_amx(cpu, features, bits),
+        VectorUnit(
+            bits,
+            int8_dot=_has_int8_dot(cpu, features, bits),
+            bf16_dot=_has_bf16_dot(cpu, features, bits),
+            amx=_has_amx(cpu, features, bits),
+        ),
         guard=guard.is_requested(),
     )
 
@@ -103,30 +106,24 @@ def stages(
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
     if library != "never":
         raise TargetError(f"library `{library}`: expected a GPU as target, got a CPU")
-    flags = {
-        "int8-dot": target.has_int8_dot,
-        "bf16-dot": target.has_bf16_dot,
-        "amx": target.has_amx,
-    }
-    has = [f" {name}=true" for name, is_there in flags.items() if is_there]
-    unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
+    unit = target.unit
     policy = "" if winograd == "auto" else f" winograd={winograd}"
     return (
         Stage("relax", graph_passes(checks) + _narrowing(target, precision)),
         Stage(
             "tir",
-            f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"
+            f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{{{unit}}},"
             "tir-assign-layout,relax-legalize,tir-fuse-transposes{parts=true},"
             "tir-collapse-loops,"
-            f"tir-use-winograd{_with(unit, policy)},"
+            f"tir-use-winograd{{{unit}{policy}}},"
             "tir-fuse-padding,"
-            f"tir-pack-constants{unit},tir-mark-in-place",
+            f"tir-pack-constants{{{unit}}},tir-mark-in-place",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
         Stage(
             "loops",
-            f"schedule-apply{unit},convert-linalg-to-loops,lower-affine",
+            f"schedule-apply{{{unit}}},convert-linalg-to-loops,lower-affine",
         ),
         Stage(
             "llvm",
@@ -135,11 +132,6 @@ def stages(
             f"{_to_llvm(target)}",
         ),
     )
-
-
-def _with(unit: str, option: str) -> str:
-    """Append an option to the options of a pass."""
-    return f"{unit[:-1]}{option}}}"
 
 
 def _narrowing(target: Target, precision: str) -> str:
@@ -151,7 +143,7 @@ def _narrowing(target: Target, precision: str) -> str:
             f"precision `{precision}`: expected a GPU as target, got a CPU"
         )
     to = {"bf16": "bfloat16", "f16": "float16"}[precision]
-    is_faster = precision == "bf16" and (target.has_bf16_dot or target.has_amx)
+    is_faster = precision == "bf16" and (target.unit.bf16_dot or target.unit.amx)
     rest = "" if is_faster else " weights-only=true"
     return f",relax-cast-matmul-to-bf16{{to={to}{rest}}},relax-fold-constants"
 
@@ -185,7 +177,7 @@ def _to_llvm(target: Target) -> str:
             "convert-math-to-llvm",
             "convert-math-to-libm",
             "convert-vector-to-llvm",
-            *(tiles if target.has_amx else []),
+            *(tiles if target.unit.amx else []),
             "finalize-memref-to-llvm",
             "convert-arith-to-llvm",
             "convert-index-to-llvm",

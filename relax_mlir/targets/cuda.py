@@ -1,7 +1,10 @@
 """NVIDIA GPU targets: pass pipelines to PTX, which the driver compiles for the device."""
 
+from dataclasses import replace
+
 from relax_mlir.errors import near_misses
 from relax_mlir.runtime import cuda
+from relax_mlir.schedules.target_features import Gpu
 from relax_mlir.targets.target import (
     PROGRAM_PASSES,
     Host,
@@ -38,7 +41,7 @@ def target(model: str, host: Host) -> Target:
             f"{', '.join(f'`cuda:{name}`' for name in _MODELS)}.{near_misses(model, known)}"
         )
     sm = int(model.removeprefix("sm_").rstrip("a"))
-    return Target("cuda", "nvptx64-nvidia-cuda", known[model], _PTX, sm=sm)
+    return Target("cuda", "nvptx64-nvidia-cuda", known[model], _PTX, gpu=Gpu(sm))
 
 
 def _host_model() -> str:
@@ -81,9 +84,7 @@ def stages(
     ``winograd`` has no effect on GPUs.
     """
     del winograd
-    tf32 = " tf32=true" if precision == "tf32" else ""
-    transpose = "{tf32=true}" if tf32 else ""
-    libraries = "" if library == "never" else f" library={library}"
+    gpu = replace(target.gpu, tf32=precision == "tf32", library=library)
     legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
         Stage(
@@ -91,12 +92,12 @@ def stages(
         ),
         Stage(
             "tir",
-            f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"
+            f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{{gpu}}},"
             f"tir-assign-layout,{legalize},tir-fuse-transposes{{parts=true}},"
-            f"tir-collapse-loops,tir-fuse-padding{{products=true}},tir-transpose-constants{transpose},"
+            f"tir-collapse-loops,tir-fuse-padding{{products=true}},tir-transpose-constants{{{gpu}}},"
             "tir-fuse-horizontal,tir-mark-in-place",
         ),
-        *_to_ptx(target, tf32 + libraries),
+        *_to_ptx(target, str(gpu)),
     )
 
 
@@ -110,10 +111,10 @@ def _narrowing(target: Target, precision: str) -> str:
         return ""  # f32 in memory; tf32 is rounded on load
     quantize = ""
     if precision == "f8":
-        if target.sm < _MIN_SM_OF_F8:
+        if target.gpu.sm < _MIN_SM_OF_F8:
             raise TargetError(
                 f"precision `f8`: expected `cuda:sm_{_MIN_SM_OF_F8}`, got "
-                f"`cuda:sm_{target.sm}`"
+                f"`cuda:sm_{target.gpu.sm}`"
             )
         quantize = ",relax-quantize-matmul-to-fp8"
     to = "bfloat16" if precision == "bf16" else "float16"
@@ -126,7 +127,10 @@ _MIN_SM_OF_OVERLAP = 90  # programmatic dependent launch
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:
     """The minimal pipeline: no fusion, no schedule rules but the fallback."""
-    return (Stage("tir", "relax-legalize"), *_to_ptx(target, " only=Fallback", ""))
+    return (
+        Stage("tir", "relax-legalize"),
+        *_to_ptx(target, f"{target.gpu} only=Fallback", ""),
+    )
 
 
 def _to_ptx(
@@ -139,7 +143,7 @@ def _to_ptx(
     """
     libraries = frozenset({"tir.library_convolution", "tir.library_product"})
     launches = libraries | {"gpu", "nvgpu", "nvvm"}
-    overlapping = "{overlap=true}" if target.sm >= _MIN_SM_OF_OVERLAP else ""
+    overlapping = "{overlap=true}" if target.gpu.sm >= _MIN_SM_OF_OVERLAP else ""
     return (
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
@@ -149,7 +153,7 @@ def _to_ptx(
         ),
         Stage(
             "loops",
-            f"schedule-apply-gpu{{sm={target.sm}{rules}}},schedule-align-vectors",
+            f"schedule-apply-gpu{{{rules}}},schedule-align-vectors",
             launches,
         ),
         Stage(

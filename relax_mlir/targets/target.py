@@ -1,13 +1,17 @@
 """Compilation targets, lowering levels, and the pass pipelines between them."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from relax_mlir.errors import PipelineError, RelaxError, near_misses, short_repr
-from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
-from relax_mlir.schedules.winograd import WINOGRAD_POLICIES
+from relax_mlir.schedules.target_features import (
+    LIBRARY_POLICIES,
+    WINOGRAD_POLICIES,
+    Gpu,
+    VectorUnit,
+)
 
 __all__ = [
     "CHECKS",
@@ -56,11 +60,8 @@ class Target:
     Attributes:
         kind: the module of :mod:`relax_mlir.targets` that implements it, such as ``cpu``.
         triple, cpu, features: as for LLVM.
-        vector_bits: width of a CPU's vector registers; 0 for GPUs.
-        has_int8_dot: whether the CPU has VNNI, dot products of 4 bytes per lane.
-        has_bf16_dot: whether the CPU has fast dot products of 2 bf16 per lane.
-        has_amx: whether the CPU has AMX tiles for bytes and bf16.
-        sm: compute capability of an NVIDIA GPU, such as 90; 0 for CPUs.
+        unit: vector features of a CPU.
+        gpu: an NVIDIA GPU.
         guard: whether buffers of CPU kernels lie between guard pages, which detects
             accesses out of bounds; for tests. Set by the environment variable
             ``RELAX_MLIR_GUARD``.
@@ -70,15 +71,18 @@ class Target:
     triple: str
     cpu: str
     features: str = field(repr=False)
-    vector_bits: int = 0
-    has_int8_dot: bool = False
-    has_bf16_dot: bool = False
-    has_amx: bool = False
-    sm: int = field(default=0, repr=False)  # part of the name
+    unit: VectorUnit = VectorUnit(0)
+    gpu: Gpu = field(default=Gpu(0), repr=False)  # part of the name
     guard: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"
+
+    @staticmethod
+    def from_fields(values: Mapping[str, Any]) -> "Target":  # Any: JSON
+        """A target from its fields, as ``dataclasses.asdict`` lists them."""
+        unit, gpu = VectorUnit(**values["unit"]), Gpu(**values["gpu"])
+        return Target(**{**values, "unit": unit, "gpu": gpu})
 
 
 _ANYWHERE = frozenset({"builtin", "func"})

@@ -28,7 +28,7 @@ from tests.schedules.low_precision import (
 _HOST = target_of("cpu")
 _BF16 = ml_dtypes.bfloat16
 
-needs_dots = pytest.mark.skipif(not _HOST.has_bf16_dot, reason="no bf16 dot products")
+needs_dots = pytest.mark.skipif(not _HOST.unit.bf16_dot, reason="no bf16 dot products")
 _few = settings(max_examples=8)
 
 
@@ -143,7 +143,7 @@ def test_weights_of_f16_are_multiplied_in_f32() -> None:
 
 def test_cpus_without_bf16_dot_products_round_weights_only() -> None:
     x, w = drawn(6, 70), drawn(70, 50)
-    target = replace(_HOST, has_bf16_dot=False)
+    target = replace(_HOST, unit=replace(_HOST.unit, bf16_dot=False))
 
     (y,) = compile(matmul(6, 70, 50, w), target, precision="bf16", cache=False)(x)
 
@@ -196,7 +196,7 @@ def test_f32_is_the_default_and_changes_nothing() -> None:
 def test_machines(target: str, dots: bool) -> None:
     made = target_of(target)
     assert isinstance(made, Target)
-    assert made.has_bf16_dot == dots
+    assert made.unit.bf16_dot == dots
     text = str(lower(matmul(32, 64, 48), target=made, precision="bf16"))
     assert ("dpbf16ps" in text) == dots
 
@@ -245,7 +245,10 @@ def test_f64_accumulation_does_not_use_dot_products(tmp_path: Path) -> None:
     x, w = drawn(40, 64).astype(_BF16), drawn(64, 50).astype(_BF16)
     module = IRModule.load(tmp_path / "product.mlir")
 
-    for target in (_HOST, replace(_HOST, vector_bits=512, has_amx=True)):
+    for target in (
+        _HOST,
+        replace(_HOST, unit=replace(_HOST.unit, vector_bits=512, amx=True)),
+    ):
         (y,) = compile(module, target=target, cache=False)(x, w)
         exact = x.astype(np.float64) @ w.astype(np.float64)
         np.testing.assert_allclose(y, exact, atol=1e-12)

@@ -21,9 +21,9 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.schedules.gpu import attention_wgmma
 from relax_mlir.schedules.gpu.attention_wgmma import AttentionWgmma
 from relax_mlir.schedules.gpu.attention_wgmma_kernel import AttentionWgmmaConfiguration
-from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.schedules.kernel_view import read_kernel
 from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.schedules.target_features import Gpu
 from relax_mlir.testing import case_module
 from tests.frontends.onnx.differential import parse
 from tests.gpu.emulated import emulated

@@ -9,7 +9,7 @@ import pytest
 import relax_mlir
 from relax_mlir import IRModule, lower
 from relax_mlir.compiler.launch_plan import serialize_program, unpack_program
-from relax_mlir.errors import PassError
+from relax_mlir.errors import PipelineError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.matmul_descriptors import BatchedMatrix, Matmul
 from relax_mlir.runtime.cuda.plan import Launch
@@ -316,5 +316,5 @@ def test_explanations_name_the_rule() -> None:
 
 
 def test_the_pass_refuses_other_policies() -> None:
-    with pytest.raises(PassError, match=r"unknown library policy `often`"):
+    with pytest.raises(PipelineError, match=r"`library`: expected .*, got `often`"):
         relax_mlir.opt(product(8, 8, 8), "schedule-apply-gpu{library=often}")

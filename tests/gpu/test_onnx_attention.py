@@ -8,7 +8,7 @@ import pytest
 from relax_mlir import import_onnx
 from relax_mlir.compiler.driver import target_of
 from relax_mlir.schedules.gpu.attention import Attention
-from relax_mlir.schedules.gpu.rule import Gpu
+from relax_mlir.schedules.target_features import Gpu
 from tests.frontends.onnx.test_attention import Form, wanted
 from tests.gpu.test_attention import BOUNDS
 from tests.gpu.test_gemm import run

@@ -9,10 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from relax_mlir.errors import PipelineError
+from relax_mlir.passes.schedule.apply import Apply
+from relax_mlir.passes.schedule.apply_gpu import ApplyGpu
+from relax_mlir.passes.tir.fuse_attention import FuseAttention
 from relax_mlir.pipeline import (
     Pipeline,
 )
+from relax_mlir.pipeline.options import describe_options
 from relax_mlir.pipeline.pipeline import Nest, OurPass, UpstreamPass
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.schedules.target_features import Gpu, VectorUnit
 
 
 def our_pass(**options: Any) -> OurPass:  # Any: as many types as options
@@ -250,3 +256,48 @@ def test_any_text_parses_or_raises_a_pipeline_error(text: str) -> None:
     with contextlib.suppress(PipelineError):
         pipeline = Pipeline.parse(text)
         assert Pipeline.parse(str(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *(VectorUnit(), VectorUnit(128), VectorUnit(512, int8_dot=True)),
+        VectorUnit(512, bf16_dot=True, amx=True),
+    ],
+    ids=str,
+)
+def test_features_of_a_cpu_are_options(unit: VectorUnit) -> None:
+    pipeline = Pipeline.parse(f"schedule-apply{{{unit} only=Fallback}}")
+
+    assert parsed_pass(pipeline) == Apply(unit, only="Fallback")
+    assert Pipeline.parse(str(pipeline)) == pipeline
+
+
+@pytest.mark.parametrize("gpu", [Gpu(), Gpu(90, True, "always"), Gpu(0)], ids=str)
+def test_features_of_a_gpu_are_options(gpu: Gpu) -> None:
+    pipeline = Pipeline.parse(f"tir-fuse-attention{{vector-bits=512 {gpu}}}")
+
+    assert parsed_pass(pipeline) == FuseAttention(VectorUnit(512), gpu)
+    assert Pipeline.parse(str(pipeline)) == pipeline
+
+
+def test_features_have_the_defaults_of_the_pass() -> None:
+    assert parsed_pass(Pipeline.parse("tir-fuse-attention")) == FuseAttention()
+    assert FuseAttention().gpu.sm == 0
+    assert "sm: int = 0" in describe_options(FuseAttention)
+    assert "sm: int = 80" in describe_options(ApplyGpu)
+
+
+def parsed_pass(pipeline: Pipeline) -> Pass:
+    (element,) = pipeline.elements
+    assert isinstance(element, OurPass)
+    return element.value
+
+
+def test_wrong_features_are_named() -> None:
+    with pytest.raises(PipelineError, match=r"option `library`: expected `never` or"):
+        Pipeline.parse("schedule-apply-gpu{library=often}")
+    with pytest.raises(PipelineError, match=r"option `amx` given twice"):
+        Pipeline.parse("schedule-apply{amx=true amx=true}")
+    with pytest.raises(PipelineError, match=r"has no option `unit`: .*`vector-bits`"):
+        Pipeline.parse("schedule-apply{unit=512}")

@@ -44,7 +44,7 @@ from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
-_FORMAT = 6
+_FORMAT = 7
 _MANIFEST = "vm.json"
 
 
@@ -226,7 +226,7 @@ class _Manifest:
         """
         target, signature = manifest["target"], manifest["signature"]
         options = JITOptions(
-            target=target if isinstance(target, str) else Target(**target),
+            target=target if isinstance(target, str) else Target.from_fields(target),
             precision=manifest["precision"],
             library=manifest["library"],
             winograd=manifest["winograd"],

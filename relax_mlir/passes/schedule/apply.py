@@ -6,7 +6,6 @@ from typing import Any
 from relax_mlir.errors import PassError
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
 from relax_mlir.passes.schedule.rules import (
     check_rule_name,
     erase_statements,
@@ -14,6 +13,7 @@ from relax_mlir.passes.schedule.rules import (
     unscheduled,
     write_kernel,
 )
+from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.schedules.builder import is_parallel_loop
 from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.cpu.fallback import Fallback
@@ -25,6 +25,7 @@ from relax_mlir.schedules.cpu.winograd import Winograd
 from relax_mlir.schedules.kernel_view import Kernel
 from relax_mlir.schedules.rule import CpuRule
 from relax_mlir.schedules.rule_selection import SelectedRule
+from relax_mlir.schedules.target_features import VectorUnit
 
 __all__ = ["Apply"]
 
@@ -41,15 +42,19 @@ _RULES: tuple[type[CpuRule[Any]], ...] = (
 
 
 @dataclass(frozen=True)
-class Apply(CpuFeaturesPass):
+class Apply(Pass):
     """Lower linalg kernels to loops, each by the first schedule rule that matches.
 
     A kernel with the attribute ``tir.config`` is written by that configuration, such as
     ``"Gemm{rows=6, vectors=4}"``; the rule chooses what it leaves open.
-    ``only`` names the one rule to use, such as ``Fallback``, whatever the attribute says;
-    it must match every kernel.
+
+    Args:
+        unit: vector features of the CPU.
+        only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
+            must match every kernel.
     """
 
+    unit: VectorUnit = VectorUnit()
     only: str = ""
 
     def run(self, module: IRModule) -> None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from relax_mlir.errors import PassError, near_misses
 from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.rules import (
     check_rule_name,
@@ -27,11 +26,12 @@ from relax_mlir.schedules.gpu.gemv import Gemv
 from relax_mlir.schedules.gpu.multi_output import MultiOutput
 from relax_mlir.schedules.gpu.per_statement import PerStatement
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
-from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES, Gpu, GpuRule
+from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.gpu.thread_bound import ThreadBound
 from relax_mlir.schedules.gpu.transpose import Transpose
 from relax_mlir.schedules.kernel_view import Kernel
 from relax_mlir.schedules.rule_selection import SelectedRule
+from relax_mlir.schedules.target_features import Gpu
 
 __all__ = ["ApplyGpu"]
 
@@ -64,27 +64,16 @@ class ApplyGpu(Pass):
     chooses what it leaves open.
 
     Args:
-        sm: compute capability of the GPU, such as 90.
-        tf32: whether f32 operands of matmuls may be rounded to TF32.
-        library: whether matmuls use cuBLASLt, and convolutions cuDNN: ``never``,
-            ``auto`` (where they are expected to be faster) or ``always`` (where they can).
+        gpu: the target device.
         only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
             must match every kernel.
     """
 
-    sm: int = 80
-    tf32: bool = False
-    library: str = "never"
+    gpu: Gpu = Gpu()
     only: str = ""
 
     def run(self, module: IRModule) -> None:
         check_rule_name(self.only, _RULES)
-        if self.library not in LIBRARY_POLICIES:
-            raise PassError(
-                f"unknown library policy `{self.library}`: expected one of "
-                f"{', '.join(LIBRARY_POLICIES)}."
-                f"{near_misses(self.library, LIBRARY_POLICIES)}"
-            )
         for function in unscheduled(module):
             kernel, _ = write_kernel(function, self.choose)
             erase_statements(kernel)
@@ -96,5 +85,4 @@ class ApplyGpu(Pass):
             PassError: the requested rule does not match the kernel, or has no such
                 configuration.
         """
-        gpu = Gpu(self.sm, self.tf32, self.library)
-        return select_rule(kernel, [rule(gpu) for rule in _RULES], self.only)
+        return select_rule(kernel, [rule(self.gpu) for rule in _RULES], self.only)

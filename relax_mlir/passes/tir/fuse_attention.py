@@ -14,23 +14,22 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
 from relax_mlir.passes.tir.fuse import concatenate_programs, fuse_primitives
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.passes.tir.to_linalg import ToLinalg
 from relax_mlir.rewrite.functions import build_primitive, outline_calls, users_of
-from relax_mlir.rewrite.patterns import erase
+from relax_mlir.rewrite.patterns import Pass, erase
 from relax_mlir.schedules.cpu.attention import Attention as CpuAttention
 from relax_mlir.schedules.gpu.attention import Attention as GpuAttention
-from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.schedules.kernel_view import read_kernel
 from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.schedules.target_features import Gpu, VectorUnit
 
 __all__ = ["FuseAttention"]
 
 
 @dataclass(frozen=True)
-class FuseAttention(CpuFeaturesPass):
+class FuseAttention(Pass):
     """Merge the two matmuls of an attention, and everything between them, into one program.
 
     The blocks are concatenated for the rule ``Attention``, which runs all of them on tiles of
@@ -40,16 +39,15 @@ class FuseAttention(CpuFeaturesPass):
     machines whose bf16 matmuls are faster than the rule.
 
     Args:
-        sm: compute capability of the target GPU; 0 for a CPU.
-        tf32: whether the GPU may round f32 operands to TF32 (11-bit significands).
+        unit: vector features of a CPU.
+        gpu: the target device; with ``sm`` 0, the target is a CPU.
     """
 
-    sm: int = 0
-    tf32: bool = False
+    unit: VectorUnit = VectorUnit()
+    gpu: Gpu = Gpu(sm=0)
 
     def run(self, module: IRModule) -> None:
-        gpu = Gpu(self.sm, self.tf32)
-        rule = GpuAttention(gpu) if self.sm else CpuAttention(self.unit)
+        rule = GpuAttention(self.gpu) if self.gpu.sm else CpuAttention(self.unit)
         chains = _Chains(module, rule)
         found = [chain for call in chains.copies.calls() if (chain := chains.to(call))]
         for chain in found:

@@ -10,22 +10,22 @@ from mlir import ir
 
 from relax_mlir.analysis.contraction import ContractionBlock, OperandAccess
 from relax_mlir.ir.module import IRModule
-from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
 from relax_mlir.passes.tir.prepacking import (
     ConstantPacking,
     PackedLayout,
     may_pack,
     reduction_axes,
 )
+from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.schedules.cpu.amx import block_columns, has_enough_rows, tile_k_step
 from relax_mlir.schedules.cpu.gemm_tile import GemmRows, choose_tile
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.target_features import VectorUnit
 
 __all__ = ["PackConstants"]
 
 
 @dataclass(frozen=True)
-class PackConstants(CpuFeaturesPass):
+class PackConstants(Pass):
     """Pack the constant operand of a contraction into column panels.
 
     A panel has NR columns, the width of the micro-kernel of the rule ``Gemm``. It stores
@@ -34,7 +34,12 @@ class PackConstants(CpuFeaturesPass):
     column has its own reduction, as in depthwise convolutions, there are no panels: columns are
     contiguous. For dot-product instructions (VNNI) and tiles (AMX), groups of consecutive K
     elements of a column are interleaved.
+
+    Args:
+        unit: vector features of the CPU.
     """
+
+    unit: VectorUnit = VectorUnit()
 
     def run(self, module: IRModule) -> None:
         def choose(
@@ -74,7 +79,7 @@ def _choose_packing(
         if is_k_contiguous:
             group = words if is_tiled else unit.dot_vnni_factor(*types)
         sum_bits = sum_type.width
-        lanes = unit.bits // sum_bits
+        lanes = unit.vector_bits // sum_bits
         is_word = weight.element.width * group == sum_bits
         if extents[column] * 2 < lanes or not (is_word or weight.extend == _EXTF):
             return None
@@ -82,7 +87,7 @@ def _choose_packing(
             width = block_columns(extents[column])
         else:
             rows = _rows(contraction, other, used)
-            tile = choose_tile(rows, extents[column], lanes, unit.bits)
+            tile = choose_tile(rows, extents[column], lanes, unit.vector_bits)
             width = tile.vectors * lanes
     elif weight.stride_bytes(column) == weight.element.width // 8:
         return None

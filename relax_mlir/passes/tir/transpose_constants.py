@@ -18,6 +18,7 @@ from relax_mlir.passes.tir.prepacking import (
 )
 from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.schedules.gpu.gemv import MAX_GEMV_ROWS, MIN_GEMV_K
+from relax_mlir.schedules.target_features import Gpu
 
 __all__ = ["TransposeConstants"]
 
@@ -37,11 +38,11 @@ class TransposeConstants(Pass):
     reduced by one warp, for occupancy.
 
     Args:
-        tf32: whether f32 operands are multiplied by tensor cores, which read those in
-            K-major order only.
+        gpu: the target device. Its tensor cores, if they multiply f32 operands (TF32), read
+            those in K-major order only.
     """
 
-    tf32: bool = False
+    gpu: Gpu = Gpu()
 
     def run(self, module: IRModule) -> None:
         ConstantPacking(module, self._choose).run()
@@ -65,7 +66,7 @@ class TransposeConstants(Pass):
         is_mn_major = (
             strides[0] == width and len([a for a in summed if extents[a] > 1]) < 2
         )
-        is_supported = not self.tf32 or weight.element.width <= _TENSOR_CORE_BITS
+        is_supported = not self.gpu.tf32 or weight.element.width <= _TENSOR_CORE_BITS
         is_better = _is_better_aligned(weight, summed, extents) or _has_few_rows(
             contraction
         )

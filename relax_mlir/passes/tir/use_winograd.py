@@ -18,22 +18,19 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 from relax_mlir.dialects.tir.attribute_names import WINOGRAD
-from relax_mlir.errors import PassError, near_misses
 from relax_mlir.ir.module import IRModule
-from relax_mlir.passes.cpu_features_pass import CpuFeaturesPass
 from relax_mlir.passes.tir.panels import to_panels
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.rewrite.functions import pooled_constant
-from relax_mlir.rewrite.patterns import clone
+from relax_mlir.rewrite.patterns import Pass, clone
 from relax_mlir.schedules.cpu.gemm_tile import GemmRows, choose_tile
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.target_features import VectorUnit, WinogradPolicy
 from relax_mlir.schedules.winograd import (
     INPUT_TILE,
     KERNEL_SIZE,
     LIMIT_COUNT,
     OUTPUT_TILE,
-    WINOGRAD_POLICIES,
     input_limits,
     transformed_kernel,
 )
@@ -50,7 +47,7 @@ _F32 = dtypes.dtype("float32")
 
 
 @dataclass(frozen=True)
-class UseWinograd(CpuFeaturesPass):
+class UseWinograd(Pass):
     """Rewrite 3x3 convolutions for Winograd F(4x4, 3x3) where that is faster.
 
     Applies to f32 convolutions by constant 3x3 kernels with stride 1, in NHWC, whose channels
@@ -61,18 +58,14 @@ class UseWinograd(CpuFeaturesPass):
     and its error. Kernels whose weights allow no such limits stay as they are.
 
     Args:
+        unit: vector features of the CPU.
         winograd: ``auto``, or ``never`` to leave all convolutions direct.
     """
 
-    winograd: str = "auto"
+    unit: VectorUnit = VectorUnit()
+    winograd: WinogradPolicy = "auto"
 
     def run(self, module: IRModule) -> None:
-        if self.winograd not in WINOGRAD_POLICIES:
-            raise PassError(
-                f"`tir-use-winograd`: unknown winograd `{self.winograd}`: expected one of "
-                f"{', '.join(WINOGRAD_POLICIES)}."
-                f"{near_misses(self.winograd, WINOGRAD_POLICIES)}"
-            )
         if self.winograd == "never":
             return
         copies = PrimFuncCopies(module)
@@ -172,7 +165,7 @@ def _fitting(
         return None
     n, row, column, out = (form.single_axis for form in contraction.output_maps)
     down, across, channel = axes
-    extents, lanes = contraction.extents, unit.bits // 32
+    extents, lanes = contraction.extents, unit.vector_bits // 32
     sizes = [extents[a] for a in (n, row, column, out)]
     kernel_axes = (down, across, channel, out)
     is_small = extents[down] == extents[across] == KERNEL_SIZE
@@ -181,7 +174,9 @@ def _fitting(
     if extents[channel] % lanes or extents[out] % lanes:
         return None
     tiles = -(-sizes[1] // OUTPUT_TILE) * -(-sizes[2] // OUTPUT_TILE)
-    vectors = choose_tile(GemmRows(tiles), extents[out], lanes, unit.bits).vectors
+    vectors = choose_tile(
+        GemmRows(tiles), extents[out], lanes, unit.vector_bits
+    ).vectors
     return _Convolution(
         contraction,
         data=ir.BlockArgument(data.buffer).arg_number,

@@ -41,7 +41,7 @@ from relax_mlir.schedules.cpu.gemm_panel import Panel
 from relax_mlir.schedules.cpu.gemm_tile import GemmConfiguration, RegisterTile
 from relax_mlir.schedules.flat_buffers import flat_view
 from relax_mlir.schedules.match_contraction import ContractionPlan
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.schedules.vectorize_body import load_vector, store_vector
 
 __all__ = ["AmxGemmLoops", "amx_k_step"]

@@ -62,7 +62,7 @@ class Attention(CpuRule[AttentionPlan]):
         return constants.isdisjoint((plan.scores.b.buffer, plan.values.b.buffer))
 
     def write(self, plan: AttentionPlan) -> None:
-        AttentionLoops(plan, self.unit.bits).emit()
+        AttentionLoops(plan, self.unit.vector_bits).emit()
 
 
 def _with_batched_heads(plan: AttentionPlan) -> AttentionPlan:

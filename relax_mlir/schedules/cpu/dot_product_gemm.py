@@ -38,7 +38,7 @@ from relax_mlir.schedules.cpu.dot_product import (
 from relax_mlir.schedules.cpu.gemm_loops import GemmLoops
 from relax_mlir.schedules.cpu.gemm_panel import Panel, PanelSlice, PanelTiling
 from relax_mlir.schedules.match_contraction import ContractionPlan
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.schedules.vectorize_body import load_vector, store_vector
 
 __all__ = [

@@ -50,7 +50,7 @@ class Gemm(CpuRule[ContractionPlan]):
         For a prepacked RHS, tiles are as wide as its panels.
         """
         loops = self._loops(plan)
-        tiles = [loops.tile, *loops.other_tiles(self.unit.bits)]
+        tiles = [loops.tile, *loops.other_tiles(self.unit.vector_bits)]
         blocks_kb = BLOCKS_KB if loops.is_blocked else BLOCKS_KB[:1]
         ranked = [
             (tile_rank + _TILES_PER_BLOCK * block_rank, tile, block_kb)
@@ -72,4 +72,4 @@ class Gemm(CpuRule[ContractionPlan]):
             return AmxGemmLoops(plan, step, self.configuration)
         has_dots = vnni_factor(plan, self.unit) > 1
         loops = DotProductGemmLoops if has_dots else GemmLoops
-        return loops(plan, self.unit.bits, self.configuration)
+        return loops(plan, self.unit.vector_bits, self.configuration)

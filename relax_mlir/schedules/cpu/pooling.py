@@ -85,7 +85,7 @@ class Pooling(CpuRule[PoolingPlan]):
         chosen = self.configuration
         extent = plan.anchor.extents[plan.column]
         width = _tile_width(extent) if chosen is None else chosen.width
-        _PoolingLoops(plan, self.unit.bits, width).emit()
+        _PoolingLoops(plan, self.unit.vector_bits, width).emit()
 
 
 class _PoolingLoops:

@@ -67,7 +67,9 @@ class RowWise(CpuRule[Kernel]):
 
     def configurations(self, plan: Kernel) -> list[RowWiseConfiguration]:
         """Unroll factors 1 to 4, by tiles of several lengths."""
-        is_one = _RowEmitter(plan, self.unit.bits, None).chunked_axis() is not None
+        is_one = (
+            _RowEmitter(plan, self.unit.vector_bits, None).chunked_axis() is not None
+        )
         return [
             RowWiseConfiguration(vectors, chunk)
             for chunk in (_CHUNKS if is_one else (0,))
@@ -75,7 +77,7 @@ class RowWise(CpuRule[Kernel]):
         ]
 
     def write(self, plan: Kernel) -> None:
-        _RowEmitter(plan, self.unit.bits, self.configuration).emit()
+        _RowEmitter(plan, self.unit.vector_bits, self.configuration).emit()
 
 
 class _RowEmitter:

@@ -75,14 +75,14 @@ class Transpose(CpuRule["_TransposePlan"]):
 
     def configurations(self, plan: _TransposePlan) -> list[TransposeConfiguration]:
         """Tiles as wide as a vector, and narrower powers of two."""
-        sides = [_lanes(plan, self.unit.bits)]
+        sides = [_lanes(plan, self.unit.vector_bits)]
         while sides[-1] > _MIN_SIDE:
             sides.append(sides[-1] // 2)
         return [TransposeConfiguration(side) for side in sides]
 
     def write(self, plan: _TransposePlan) -> None:
         chosen = self.configuration
-        tile = _lanes(plan, self.unit.bits) if chosen is None else chosen.tile
+        tile = _lanes(plan, self.unit.vector_bits) if chosen is None else chosen.tile
         _TransposeLoops(plan, tile).emit()
 
 

@@ -46,4 +46,4 @@ class Winograd(CpuRule[WinogradPlan]):
 
     @property
     def _lanes(self) -> int:
-        return self.unit.bits // 32
+        return self.unit.vector_bits // 32

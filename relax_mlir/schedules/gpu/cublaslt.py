@@ -18,11 +18,12 @@ from relax_mlir.schedules.gpu.elementwise import Elementwise
 from relax_mlir.schedules.gpu.fallback import Fallback
 from relax_mlir.schedules.gpu.gemm_kernel import plan_gemm
 from relax_mlir.schedules.gpu.library_epilogue import LibraryEpilogue, read_epilogue
-from relax_mlir.schedules.gpu.rule import Gpu, GpuRule
+from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.kernel_view import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.match_contraction import ContractionOperand, ContractionPlan
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.schedules.rule_selection import SelectedRule, choose
+from relax_mlir.schedules.target_features import Gpu
 
 __all__ = [
     "CublasLt",

@@ -153,7 +153,7 @@ def _vectors() -> str:
     target = target_of("cpu")
     features = Machine.of(target.triple, target.cpu, target.features).features
     units = ", ".join(f for f in features if f.startswith(_VECTOR_UNITS))
-    return f"{target.vector_bits} bits: {units}"
+    return f"{target.unit.vector_bits} bits: {units}"
 
 
 def _native_runtime() -> str:

@@ -15,6 +15,7 @@ from relax_mlir.compiler.host import subgraph
 from relax_mlir.errors import ModelError, RunError
 from relax_mlir.frontends.onnx import check_onnx
 from relax_mlir.integrations.onnx_backend import RelaxBackendRep, run_node
+from relax_mlir.schedules.target_features import VectorUnit
 from tests.frontends.onnx.differential import expected, parse, random
 
 pytestmark = pytest.mark.slow  # each compiles several models
@@ -303,7 +304,7 @@ def test_threads_compile_a_stage_only_once(
 def test_stage_uses_the_target_of_its_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    target = replace(target_of("cpu"), vector_bits=128)
+    target = replace(target_of("cpu"), unit=VectorUnit(128))
     targets: list[object] = []
 
     def compiled_for(module: IRModule, target: object, **options: Any) -> Any:

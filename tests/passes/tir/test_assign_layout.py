@@ -446,7 +446,9 @@ def test_products_in_vectors_of_any_width(
 
 def _of_width(bits: int) -> Target:
     """This machine, if it had vectors of a width; the code generator splits wider ones."""
-    return replace(target_of("cpu"), vector_bits=bits, has_int8_dot=False)
+    host = target_of("cpu")
+    unit = replace(host.unit, vector_bits=bits, int8_dot=False)
+    return replace(host, unit=unit)
 
 
 def test_weights_are_kept_once() -> None:

@@ -28,6 +28,7 @@ from relax_mlir.schedules.builder import (
     multiply,
     op,
 )
+from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.targets import Target
 from tests.frontends.onnx.differential import parse
 
@@ -48,10 +49,8 @@ BYTES = {"uint8": np.uint8, "int8": np.int8}
 def _target() -> Target:
     """The host as a target with AMX and vectors of 512 bits."""
     host = target_of("cpu")
-    dots = host.has_int8_dot and host.vector_bits == 512
-    return replace(
-        host, vector_bits=512, has_int8_dot=dots, has_bf16_dot=False, has_amx=True
-    )
+    dots = host.unit.int8_dot and host.unit.vector_bits == 512
+    return replace(host, unit=VectorUnit(512, int8_dot=dots, amx=True))
 
 
 TARGET = _target()

@@ -104,9 +104,9 @@ def test_each_signedness_has_an_instruction(a: str, b: str, instruction: str) ->
 def test_cpus_by_name(name: str, has_tiles: bool) -> None:
     target = target_of(f"cpu:{name}")
 
-    assert target.has_amx == has_tiles
+    assert target.unit.amx == has_tiles
     if has_tiles:
-        assert target.vector_bits == 512
+        assert target.unit.vector_bits == 512
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_cpus_by_name(name: str, has_tiles: bool) -> None:
 def test_cpus_by_features(features: str, has_tiles: bool) -> None:
     host = ("x86_64-unknown-linux-gnu", "unheard-of", features)
 
-    assert parse_target("cpu", lambda: host).has_amx == has_tiles
+    assert parse_target("cpu", lambda: host).unit.amx == has_tiles
 
 
 # permission to use tiles
@@ -129,7 +129,7 @@ def test_cpus_by_features(features: str, has_tiles: bool) -> None:
 @pytest.fixture
 def machine_with_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The host as a CPU with AMX, whose operating system permits its use."""
-    if not _HOST.has_amx:
+    if not _HOST.unit.amx:
         triple, name, features = object_code.host_cpu()
         signed = [f for f in features.split(",") if f and not f[1:].startswith("amx-")]
         with_tiles = ",".join([*signed, "+amx-tile", "+amx-bf16", "+amx-int8"])
@@ -157,7 +157,7 @@ def test_tiles_denied_by_the_system_are_not_used(
     machine = Machine(triple, name, ("amx-bf16", "amx-tile"))
 
     assert {"-amx-tile", "-amx-bf16", "-amx-int8"} <= set(features.split(","))
-    assert not parse_target("cpu", object_code.host_cpu).has_amx
+    assert not parse_target("cpu", object_code.host_cpu).unit.amx
     obstacle = machine.obstacle()
     assert obstacle is not None
     assert "does not let this process use amx-bf16, amx-tile" in obstacle
@@ -194,11 +194,11 @@ def test_cpus_without_tiles_request_no_permission(
 @pytest.fixture
 def processor(tmp_path: Path) -> Iterator[None]:
     """Enable AMX instructions in this process, and check that they were executed."""
-    if _HOST.has_amx:
+    if _HOST.unit.amx:
         yield
         return
     compiler = shutil.which("c++")
-    if compiler is None or sys.platform != "linux" or _HOST.vector_bits != 512:
+    if compiler is None or sys.platform != "linux" or _HOST.unit.vector_bits != 512:
         pytest.skip("needs Linux, a C++ compiler and AVX-512")
     library = tmp_path / "tile_emulator.so"
     source = Path(__file__).parents[2] / "runtime/native/tile_emulator.cc"

@@ -22,7 +22,8 @@ from relax_mlir.rewrite.functions import outline_calls
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.kernel_view import read_kernel
-from relax_mlir.schedules.rule import NotApplicable, ScheduleRule, VectorUnit
+from relax_mlir.schedules.rule import NotApplicable, ScheduleRule
+from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.testing import case_module
 from tests.frontends.onnx.differential import parse
 from tests.helpers.searching import examples

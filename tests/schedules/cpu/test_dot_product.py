@@ -48,7 +48,7 @@ def test_sums_are_exact(m: int, k: int, n: int, a: str, b: str, bits: int) -> No
     feature = {256: "+avxvnni", 512: "+avx512vnni"}[bits]
     if feature not in _HOST.features.split(","):
         pytest.skip(f"the machine lacks {feature}")
-    target = replace(_HOST, vector_bits=bits, has_int8_dot=True)
+    target = replace(_HOST, unit=replace(_HOST.unit, vector_bits=bits, int8_dot=True))
     x, y = drawn(a, m, k), drawn(b, k, n)
 
     (z,) = compile(matmul(m, k, n, a, b), target)(x, y)
