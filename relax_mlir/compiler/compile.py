@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from relax_mlir.codegen.object_cache import default_cache_dir
 from relax_mlir.compiler.model_cache import CachedModel
-from relax_mlir.errors import string_of_argument
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.process_exit import awaited_at_exit
 from relax_mlir.support.files import check_path_name
+from relax_mlir.targets.target import Target, target_kind
 
 __all__ = ["compile"]
 
@@ -44,7 +45,9 @@ def compile(
         target: ``cpu`` is this machine, ``cpu:znver3`` another, ``cuda:sm_90`` an NVIDIA
             GPU, ``cuda`` that of this machine. TVM's ``llvm`` and a :class:`Target` are
             accepted, too.
-        relax_pipeline, tir_pipeline: as for :func:`relax_mlir.tvm.relax.build`.
+        relax_pipeline: a pass to run first, or the name of a pipeline that is registered,
+            such as ``zero`` of :mod:`relax_mlir.tvm.relax`; ``default`` is none.
+        tir_pipeline: a pass to run first on the PrimFuncs; ``default`` is none.
         precision: of the operands of matmuls and convolutions: ``f32``; ``bf16``, which
             rounds both operands to 8 significant bits if the machine has bf16
             dot-product instructions, else the weights alone; ``f16``, which rounds the
@@ -67,10 +70,10 @@ def compile(
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`, which overrides the
             configurations of the kernels that it records.
-        dump: a folder for the module after every stage, numbered; a partitioned model
-            has a subfolder for each subgraph.
+        dump: a folder for the module after every stage, numbered. Partitioned models and
+            modules of PrimFuncs have a subfolder for each subgraph and PrimFunc.
         verify: ``each-pass`` enables differential verification: runs the module after
-            every pass and compares.
+            every pass and compares. PrimFuncs alone have no results to compare.
         inputs: of differential verification, for models that are compiled ahead of time
             as a whole; random by default.
         progress: callback after every pass of a stage, and after every kernel.
@@ -89,32 +92,30 @@ def compile(
     Raises:
         RelaxError: the module cannot be compiled.
     """
-    options: dict[str, Any] = {
-        "target": target,
-        "precision": precision,
-        "library": library,
-        "winograd": winograd,
-        "checks": checks,
-        "threads": threads,
-        "cache": cache,
-        "tuning": tuning,
-    }
-    diagnostics = {"dump": dump, "verify": verify, "inputs": inputs}
-    pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
-    is_cacheable = all(v is None for v in diagnostics.values())
-    is_cacheable = is_cacheable and all(
-        isinstance(p, str) and p == "default" for p in pipelines.values()
+    options = CompileOptions(
+        target=target,
+        precision=precision,
+        library=library,
+        winograd=winograd,
+        checks=checks,
+        threads=threads,
+        cache=cache,
+        tuning=tuning,
+        dump=dump,
+        verify=verify,
+        inputs=inputs,
+        progress=progress,
+        relax_pipeline=relax_pipeline,
+        tir_pipeline=tir_pipeline,
     )
-    entry = _cache_entry(mod, options) if is_cacheable else None
+    entry = _cache_entry(mod, options) if options.is_cacheable else None
     cached = None if entry is None else entry.load(threads)
     if cached is not None:
         return cached
-    # Imported late: a cache hit does not pay for loading MLIR.
+    # Imported late: a cache hit does not pay for loading the passes.
     from relax_mlir.compiler.dispatch import compile_module
 
-    compiled = compile_module(
-        mod, options, pipelines, {**diagnostics, "progress": progress}
-    )
+    compiled = compile_module(mod, options)
     if entry is not None and isinstance(compiled, CompiledModel):
         current = _cache_entry(mod, options)
         # The file may have changed since it was hashed.
@@ -123,33 +124,23 @@ def compile(
     return compiled
 
 
-def _gpu_capability(target: Any) -> int | None:  # Any: a target, or its name
+def _gpu_capability(target: str | Target) -> int | None:
     """Compute capability of this machine's GPU; None for CPU targets."""
     from relax_mlir.runtime.cuda.devices import compute_capability
-    from relax_mlir.targets import target_kind
 
-    if target_kind(target) == "cpu":
-        return None
-    return compute_capability()
+    return None if target_kind(target) == "cpu" else compute_capability()
 
 
-def _cache_entry(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
+def _cache_entry(mod: Any, options: CompileOptions) -> CachedModel | None:
     """Cache entry of a model that is a file, or the bytes of one; else None."""
-    cache, tuning = options["cache"], options["tuning"]
-    if cache is False or not isinstance(mod, (str, os.PathLike, bytes)):
+    if not isinstance(mod, (str, os.PathLike, bytes)):
         return None
-    target = options["target"]
+    target, tuning, cache = options.target, options.tuning, options.cache
+    features = target.features if isinstance(target, Target) else ""
     key_options = {
-        "target": (
-            string_of_argument(target, "compile: `target`", "a target"),
-            target,
-            getattr(target, "features", ""),
-            _gpu_capability(target),
-        ),
-        "precision": options["precision"],
-        "library": options["library"],
-        "winograd": options["winograd"],
-        "checks": options["checks"],
+        **options.to_fields(),
+        "target": (str(target), target, features, _gpu_capability(target)),
+        "threads": None,  # any number of threads runs the same code
     }
     if tuning is not None:
         try:
@@ -157,5 +148,7 @@ def _cache_entry(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
             key_options["tuning"] = Path(tuning).read_bytes()
         except OSError:
             return None  # the compiler reads it again, and reports the error
-    folder = default_cache_dir() if cache is True else Path(cache)
+    folder = (
+        Path(cache) if isinstance(cache, (str, os.PathLike)) else default_cache_dir()
+    )
     return CachedModel.of(mod, folder, key_options)

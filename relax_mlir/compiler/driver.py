@@ -35,17 +35,17 @@ from relax_mlir.compiler.levels import (
     reject_passed_level,
     remaining_stages,
 )
+from relax_mlir.compiler.module_kind import module_of
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.compiler.source_digest import source_digest
 from relax_mlir.compiler.tuning.database import TuningDatabase
 from relax_mlir.errors import (
     IRError,
     PassError,
-    RelaxError,
     UnsupportedError,
     VerificationError,
     near_misses,
 )
-from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.ir.context import borrowed_context
 from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
@@ -75,6 +75,7 @@ __all__ = [
     "compile_units",
     "level_of",
     "lower",
+    "lower_to",
     "object_cache",
     "remaining_stages",
     "run",
@@ -127,8 +128,25 @@ def lower(
         raise IRError(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
-    pipeline = stages(target_of(target), precision, library, winograd, checks)
-    _reject_late_checks(module, checks)
+    options = CompileOptions(
+        target=target,
+        precision=precision,
+        library=library,
+        winograd=winograd,
+        checks=checks,
+    )
+    return lower_to(module, options, to, instruments)
+
+
+def lower_to(
+    module: IRModule,
+    options: CompileOptions,
+    to: str,
+    instruments: Sequence[Instrument] = (),
+) -> IRModule:
+    """Lower a module to a level; see :func:`lower`."""
+    pipeline = stages(target_of(options.target), options)
+    _reject_late_checks(module, options.checks)
     reject_passed_level(module, to, pipeline)
     lowered = module.clone()
     for stage in remaining_stages(lowered, pipeline):
@@ -236,75 +254,51 @@ def run_stage(
 @awaited_at_exit
 def compile(
     model: "IRModule | str | os.PathLike[str] | bytes",
-    *,
-    target: str | Target = "cpu",
-    threads: int = 1,
-    **options: Any,  # Any: those of compile_model
+    **options: Any,  # Any: fields of CompileOptions
 ) -> Executable:
     """Compile a model to machine code for a CPU; see :func:`compile_model`.
+
+    Args:
+        model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
+        options: fields of :class:`CompileOptions`.
 
     Raises:
         UnsupportedError: the target is not a CPU.
     """
-    machine = target_of(target)
-    if machine.kind != "cpu":
+    chosen = CompileOptions(**options)
+    if target_of(chosen.target).kind != "cpu":
         raise UnsupportedError(
-            f"target `{target}`: expected a CPU target. Hint: `relax_mlir.compile`"
+            f"target `{chosen.target}`: expected a CPU target. Hint: `relax_mlir.compile`"
         )
-    executable = compile_model(model, target=machine, threads=threads, **options)
+    executable = compile_model(module_of(model), chosen)
     assert isinstance(executable, Executable)
     return executable
 
 
 @awaited_at_exit
 def compile_model(
-    model: "IRModule | str | os.PathLike[str] | bytes",
-    *,
-    target: str | Target = "cpu",
-    precision: str = "f32",
-    library: str = "never",
-    winograd: str = "auto",
-    checks: str = "none",
-    threads: int = 1,
-    cache: bool | str | os.PathLike[str] = True,
-    tuning: str | os.PathLike[str] | None = None,
-    dump: str | os.PathLike[str] | None = None,
-    verify: str | None = None,
-    inputs: Sequence[np.ndarray] | None = None,
-    progress: Progress | None = None,
+    model: IRModule, options: CompileOptions
 ) -> Executable | CudaExecutable:
-    """Compile a model to machine code.
+    """Compile the function ``main`` of a module, ahead of time as a whole.
 
     Args:
-        model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
-        target: ``cpu`` for this machine.
-        precision, library, winograd, checks: as for :func:`relax_mlir.compile`.
-        threads: maximum number of threads per call; ignored on GPUs.
-        cache: keep compiled kernels on disk; True for the user's cache folder.
-        tuning: the database of :func:`relax_mlir.tune`, which overrides the
-            configurations of the kernels that it records.
-        dump: a folder for the module after every stage, numbered.
-        verify: ``each-pass`` enables differential verification: runs the module after
-            every pass and compares.
-        inputs: of differential verification; random by default.
-        progress: callback after every pass of a stage, and after every kernel.
+        model: a module of any level.
+        options: pipelines of users are not applied.
 
     Raises:
         VerificationError: a pass changes the outputs of the module.
-        ModelError: the model cannot be read.
         PassError: a pass failed.
         TuningError: the database is damaged.
         CompileError: code generation failed.
     """
-    module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
-    database = TuningDatabase.of(module, tuning)
-    machine = target_of(target)
-    todo = remaining_stages(
-        module, stages(machine, precision, library, winograd, checks)
-    )
-    _reject_late_checks(module, checks)
-    if verify is not None:
-        _verify_passes(module, machine, todo, verify, inputs)
+    module = model.clone()
+    database = TuningDatabase.of(module, options.tuning)
+    machine = target_of(options.target)
+    dump, progress = options.dump, options.progress
+    todo = remaining_stages(module, stages(machine, options))
+    _reject_late_checks(module, options.checks)
+    if options.verify is not None:
+        _verify_passes(module, machine, todo, options.inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
     for number, stage in enumerate(whole):
         run_stage(module, stage, _counters(stage, progress))
@@ -318,7 +312,9 @@ def compile_model(
         units = [u for u in units if u.programs]  # `main` becomes the launch plan
     rest = [s for s in todo if s not in whole]
     with _database_in_errors(database):
-        built = compile_units(units, rest, machine, object_cache(cache), progress)
+        built = compile_units(
+            units, rest, machine, object_cache(options.cache), progress
+        )
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
@@ -331,7 +327,7 @@ def compile_model(
         signature,
         module.constants,
         Machine.of(machine.triple, machine.cpu, machine.features),
-        threads=threads,
+        threads=options.threads,
         kernels=kernels,
     )
 
@@ -395,12 +391,9 @@ def _verify_passes(
     module: IRModule,
     machine: Target,
     todo: Sequence[Stage],
-    verify: str,
     inputs: Sequence[np.ndarray] | None,
 ) -> None:
     """Differential verification of all passes, on a copy of the module."""
-    if verify != "each-pass":
-        raise RelaxError(f"unknown `verify`: expected `each-pass`, got `{verify}`")
     if machine.kind != "cpu":
         raise UnsupportedError(
             f"`verify`: expected a target that this machine executes, got `{machine}`"

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.compiler.driver import lower, remaining_stages, run_stage, target_of
+from relax_mlir.compiler.driver import lower_to, remaining_stages, run_stage, target_of
 from relax_mlir.compiler.kernel_modules import kernel_calls, split_kernels
 from relax_mlir.compiler.levels import level_of
+from relax_mlir.compiler.module_kind import module_of
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.compiler.tuning.database import TuningDatabase
 from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
-from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
@@ -125,15 +126,20 @@ def explain(
     Raises:
         RelaxError: the model cannot be lowered, or has been scheduled already.
     """
-    module = model if isinstance(model, IRModule) else import_onnx(model)
-    machine = target_of(target)
-    database = TuningDatabase.of(module, tuning)
-    lowered = lower_to_kernels(module, machine, precision, winograd, checks)
+    options = CompileOptions(
+        target=target,
+        precision=precision,
+        library=library,
+        winograd=winograd,
+        checks=checks,
+        tuning=tuning,
+    )
+    module, machine = module_of(model), target_of(options.target)
+    database = TuningDatabase.of(module, options.tuning)
+    lowered = lower_to_kernels(module, options)
     if database is not None:
         database.apply(lowered, machine)
-    rest = remaining_stages(
-        lowered, stages(machine, precision, library, winograd, checks)
-    )
+    rest = remaining_stages(lowered, stages(machine, options))
     choices = {
         name: rule_choice(unit.text, rest)
         for unit in split_kernels(lowered)
@@ -146,13 +152,7 @@ def explain(
 _BELOW_KERNELS = ("linalg", "loops", "llvm", "ptx")  # levels
 
 
-def lower_to_kernels(
-    module: IRModule,
-    target: Target,
-    precision: str,
-    winograd: str = "auto",
-    checks: str = "none",
-) -> IRModule:
+def lower_to_kernels(module: IRModule, options: CompileOptions) -> IRModule:
     """Lower a model to the level ``planned``: ``main`` and the kernels that it calls.
 
     A module of a lower level is returned as it is.
@@ -164,14 +164,7 @@ def lower_to_kernels(
     if level_of(module) in _BELOW_KERNELS:
         return module.clone()  # callers reject it
     try:
-        return lower(
-            module,
-            target=target,
-            precision=precision,
-            winograd=winograd,
-            checks=checks,
-            to="planned",
-        )
+        return lower_to(module, options, "planned")
     except VerificationError as error:
         raise UnsupportedError(
             f"model: expected one that is compiled ahead of time as a whole, got one with "

@@ -15,7 +15,6 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from relax_mlir.compiler.compile import compile
 from relax_mlir.errors import near_misses
-from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.runtime.ndarray import Device
 
 __all__ = [
@@ -34,8 +33,8 @@ class RelaxBackendRep(BackendRep):
 
     Args:
         model: the message.
-        threads: the number of threads per call.
         device: ``CPU`` or ``CUDA``, device 0.
+        options: further keyword arguments of :func:`relax_mlir.compile`.
 
     Raises:
         RelaxError: the model cannot be compiled.
@@ -43,11 +42,10 @@ class RelaxBackendRep(BackendRep):
     """
 
     def __init__(
-        self, model: onnx.ModelProto, threads: int = 1, device: str = "CPU"
+        self, model: onnx.ModelProto, device: str = "CPU", **options: Any
     ) -> None:
         self._outputs = [value.name for value in model.graph.output]
-        where = _device(device)
-        self._call = compile(import_onnx(model), target=where.type, threads=threads)
+        self._call = compile(model, _device(device).type, **options)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run the model.

@@ -23,7 +23,7 @@ __all__ = [
     "Timing",
 ]
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], object]
 """Progress callback: (task, completed, total)."""
 
 

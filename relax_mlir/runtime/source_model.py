@@ -32,7 +32,7 @@ class SourceModel:
 
     Attributes:
         source: the model.
-        options: compile options: those of ``JITOptions`` with JSON values.
+        options: compile options, as ``CompileOptions.to_fields`` has them.
     """
 
     source: OnnxSource

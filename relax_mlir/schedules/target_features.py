@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
 from mlir import ir
 
 __all__ = [
-    "LIBRARY_POLICIES",
-    "WINOGRAD_POLICIES",
     "Gpu",
     "LibraryPolicy",
     "VectorUnit",
@@ -22,9 +20,7 @@ __all__ = [
 ]
 
 LibraryPolicy = Literal["never", "auto", "always"]
-LIBRARY_POLICIES: tuple[LibraryPolicy, ...] = get_args(LibraryPolicy)
 WinogradPolicy = Literal["auto", "never"]
-WINOGRAD_POLICIES: tuple[WinogradPolicy, ...] = get_args(WinogradPolicy)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,9 @@
 
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.targets.target import (
-    CHECKS,
+    CHOICES,
     LEVELS,
-    LIBRARY_POLICIES,
-    PRECISIONS,
-    WINOGRAD_POLICIES,
+    LoweringOptions,
     Stage,
     Target,
     TargetError,
@@ -17,11 +15,9 @@ from relax_mlir.targets.target import (
 )
 
 __all__ = [
-    "CHECKS",
+    "CHOICES",
     "LEVELS",
-    "LIBRARY_POLICIES",
-    "PRECISIONS",
-    "WINOGRAD_POLICIES",
+    "LoweringOptions",
     "Stage",
     "Target",
     "TargetError",

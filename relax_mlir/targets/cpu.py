@@ -5,6 +5,7 @@ from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.targets.target import (
     PROGRAM_PASSES,
     Host,
+    LoweringOptions,
     Stage,
     Target,
     TargetError,
@@ -96,20 +97,18 @@ def _has_amx(cpu: str, features: str, bits: int) -> bool:
     return bits == 512 and (has_it if features else cpu.startswith(_AMX_CPUS))
 
 
-def stages(
-    target: Target,
-    precision: str = "f32",
-    library: str = "never",
-    winograd: str = "auto",
-    checks: str = "none",
-) -> tuple[Stage, ...]:
+def stages(target: Target, options: LoweringOptions) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
+    library, winograd = options.library, options.winograd
     if library != "never":
         raise TargetError(f"library `{library}`: expected a GPU as target, got a CPU")
     unit = target.unit
     policy = "" if winograd == "auto" else f" winograd={winograd}"
     return (
-        Stage("relax", graph_passes(checks) + _narrowing(target, precision)),
+        Stage(
+            "relax",
+            graph_passes(options.checks) + _narrowing(target, options.precision),
+        ),
         Stage(
             "tir",
             f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{{{unit}}},"
@@ -156,7 +155,10 @@ def plain_stages(target: Target) -> tuple[Stage, ...]:
         "linalg": "tir-lower-blocks,tir-to-linalg",
         "loops": "schedule-apply{only=Fallback},convert-linalg-to-loops,lower-affine",
     }
-    return tuple(Stage(s.level, plain.get(s.level, s.pipeline)) for s in stages(target))
+    return tuple(
+        Stage(s.level, plain.get(s.level, s.pipeline))
+        for s in stages(target, LoweringOptions())
+    )
 
 
 def _guard(target: Target) -> str:

@@ -8,6 +8,7 @@ from relax_mlir.schedules.target_features import Gpu
 from relax_mlir.targets.target import (
     PROGRAM_PASSES,
     Host,
+    LoweringOptions,
     Stage,
     Target,
     TargetError,
@@ -72,23 +73,18 @@ def _host_model() -> str:
     return fitting[-1]
 
 
-def stages(
-    target: Target,
-    precision: str = "f32",
-    library: str = "never",
-    winograd: str = "auto",
-    checks: str = "none",
-) -> tuple[Stage, ...]:
+def stages(target: Target, options: LoweringOptions) -> tuple[Stage, ...]:
     """The GPU pipeline; each line is valid input to ``relax-opt -p``.
 
     ``winograd`` has no effect on GPUs.
     """
-    del winograd
-    gpu = replace(target.gpu, tf32=precision == "tf32", library=library)
+    precision = options.precision
+    gpu = replace(target.gpu, tf32=precision == "tf32", library=options.library)
     legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
         Stage(
-            "relax", graph_passes(checks) + _COMBINING + _narrowing(target, precision)
+            "relax",
+            graph_passes(options.checks) + _COMBINING + _narrowing(target, precision),
         ),
         Stage(
             "tir",

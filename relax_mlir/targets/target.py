@@ -1,25 +1,23 @@
 """Compilation targets, lowering levels, and the pass pipelines between them."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from relax_mlir.errors import PipelineError, RelaxError, near_misses, short_repr
 from relax_mlir.schedules.target_features import (
-    LIBRARY_POLICIES,
-    WINOGRAD_POLICIES,
     Gpu,
+    LibraryPolicy,
     VectorUnit,
+    WinogradPolicy,
 )
 
 __all__ = [
-    "CHECKS",
+    "CHOICES",
     "LEVELS",
-    "LIBRARY_POLICIES",
-    "PRECISIONS",
     "PROGRAM_PASSES",
-    "WINOGRAD_POLICIES",
+    "LoweringOptions",
     "Stage",
     "Target",
     "TargetError",
@@ -81,8 +79,9 @@ class Target:
     @staticmethod
     def from_fields(values: Mapping[str, Any]) -> "Target":  # Any: JSON
         """A target from its fields, as ``dataclasses.asdict`` lists them."""
+        plain = {k: v for k, v in values.items() if k not in ("unit", "gpu")}
         unit, gpu = VectorUnit(**values["unit"]), Gpu(**values["gpu"])
-        return Target(**{**values, "unit": unit, "gpu": gpu})
+        return Target(**plain, unit=unit, gpu=gpu)
 
 
 _ANYWHERE = frozenset({"builtin", "func"})
@@ -163,50 +162,64 @@ _GRAPH_PASSES = (
     "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-batch-norm,"
     "relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
 )
-CHECKS = ("none", "indices")
 
 
 def graph_passes(checks: str) -> str:
-    """The graph-level passes of all targets; ``checks`` as for :func:`stages`."""
+    """The graph-level passes of all targets; ``checks`` as in `LoweringOptions`."""
     option = "{check-indices=true}" if checks == "indices" else ""
     return f"relax-normalize{option},{_GRAPH_PASSES}"
 
 
 PROGRAM_PASSES = "tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
-PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
 
-def stages(
-    target: Target,
-    precision: str = "f32",
-    library: str = "never",
-    winograd: str = "auto",
-    checks: str = "none",
-) -> tuple[Stage, ...]:
-    """The pipeline of a target, in reading order.
+@dataclass(frozen=True, kw_only=True)
+class LoweringOptions:
+    """Options that select the pipeline of a target.
 
-    Args:
+    Attributes:
         precision: of matmul operands: ``f32``, ``bf16`` or ``f16``; on GPUs also ``tf32``
             and ``f8``.
-        library: use of cuBLASLt and cuDNN: ``never``, ``auto`` or ``always``.
+        library: use of cuBLASLt and cuDNN on GPUs: ``never``, ``auto`` or ``always``.
         winograd: use of Winograd for 3x3 convolutions on CPUs: ``auto`` or ``never``.
         checks: run-time checks of a model: ``none`` or ``indices``.
 
     Raises:
-        TargetError: an option is unknown, or not supported by the target.
+        TargetError: an option has an unknown value.
     """
-    for option, value, known in (
-        ("precision", precision, PRECISIONS),
-        ("library", library, LIBRARY_POLICIES),
-        ("winograd", winograd, WINOGRAD_POLICIES),
-        ("checks", checks, CHECKS),
-    ):
-        if value not in known:
-            raise TargetError(
-                f"unknown {option} `{value}`: expected one of {', '.join(known)}."
-                f"{near_misses(value, known)}"
-            )
-    return _module(target).stages(target, precision, library, winograd, checks)
+
+    precision: str = "f32"
+    library: str = "never"
+    winograd: str = "auto"
+    checks: str = "none"
+
+    def __post_init__(self) -> None:
+        for option, known in CHOICES.items():
+            value = getattr(self, option)
+            if value not in known:
+                raise TargetError(
+                    f"unknown {option} `{value}`: expected one of {', '.join(known)}."
+                    f"{near_misses(value, known)}"
+                )
+
+
+CHOICES: Mapping[str, Sequence[str]] = {
+    "precision": ("f32", "tf32", "bf16", "f16", "f8"),
+    "library": get_args(LibraryPolicy),
+    "winograd": get_args(WinogradPolicy),
+    "checks": ("none", "indices"),
+}
+"""The values of the options of :class:`LoweringOptions`."""
+_DEFAULT = LoweringOptions()
+
+
+def stages(target: Target, options: LoweringOptions = _DEFAULT) -> tuple[Stage, ...]:
+    """The pipeline of a target, in reading order.
+
+    Raises:
+        TargetError: the target does not support an option.
+    """
+    return _module(target).stages(target, options)
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

@@ -1,24 +1,23 @@
 """Arguments shared by the commands of ``relax-mlir``."""
 
 import argparse
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, TypeVar
 
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import RelaxError
-from relax_mlir.targets import LIBRARY_POLICIES, PRECISIONS, WINOGRAD_POLICIES
+from relax_mlir.targets import CHOICES
 
 __all__ = [
     "UsageError",
-    "add_check_indices",
-    "add_library",
-    "add_precision",
+    "add_compile_options",
     "add_public_key",
     "add_random_inputs",
     "add_shapes",
     "add_sizes",
-    "add_threads",
-    "add_tuning",
-    "add_winograd",
+    "compile_options",
+    "flag_of",
     "name_value_pair",
     "named_size",
     "thread_count",
@@ -49,15 +48,29 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_threads(parser: argparse.ArgumentParser, default: int | None = 1) -> None:
-    """Add ``--threads``."""
-    parser.add_argument(
-        "--threads",
-        type=thread_count,
-        default=default,
-        metavar="N",
-        help="number of threads per call",
-    )
+def add_compile_options(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add arguments for fields of :class:`CompileOptions`; see :func:`compile_options`."""
+    for name in names:
+        flag, arguments = _COMPILE_OPTIONS[name]
+        default = _DEFAULTS[name]
+        has_default = isinstance(default, str) and default != "none"
+        shown = f" (default: {default})" if has_default else ""
+        text = f"{arguments['help']}{shown}"
+        parser.add_argument(flag, **{**arguments, "help": text, "dest": name})
+
+
+_DEFAULTS = {f.name: f.default for f in fields(CompileOptions)}
+
+
+def compile_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The options of :func:`add_compile_options` that are given, by field."""
+    values = {name: getattr(arguments, name, None) for name in _COMPILE_OPTIONS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def flag_of(name: str) -> str:
+    """The flag of a compile option, such as ``--tuning``."""
+    return _COMPILE_OPTIONS[name][0]
 
 
 def add_public_key(parser: argparse.ArgumentParser) -> None:
@@ -67,57 +80,6 @@ def add_public_key(parser: argparse.ArgumentParser) -> None:
         metavar="KEY.pem",
         help="reject a .rxm that this Ed25519 key has not signed. A .rxm is a program and runs "
         "with your permissions; RELAX_MLIR_TRUST=signed rejects all unsigned ones",
-    )
-
-
-def add_precision(parser: argparse.ArgumentParser) -> None:
-    """Add ``--precision``."""
-    parser.add_argument(
-        "--precision",
-        choices=PRECISIONS,
-        help="precision of matmuls and convolutions (default: f32)",
-    )
-
-
-def add_library(parser: argparse.ArgumentParser) -> None:
-    """Add ``--library``."""
-    parser.add_argument(
-        "--library",
-        choices=LIBRARY_POLICIES,
-        default="never",
-        help="on GPUs, when to use cuBLASLt for matmuls and cuDNN for convolutions "
-        "(default: never)",
-    )
-
-
-def add_winograd(parser: argparse.ArgumentParser) -> None:
-    """Add ``--winograd``."""
-    parser.add_argument(
-        "--winograd",
-        choices=WINOGRAD_POLICIES,
-        help="on CPUs, whether to use Winograd for 3x3 convolutions where it is faster "
-        "(default: auto)",
-    )
-
-
-def add_check_indices(parser: argparse.ArgumentParser) -> None:
-    """Add ``--check-indices``."""
-    parser.add_argument(
-        "--check-indices",
-        dest="checks",
-        action="store_const",
-        const="indices",
-        help="fail if an operator reads an index out of range, as onnxruntime does; "
-        "otherwise the index is clamped, or its update dropped",
-    )
-
-
-def add_tuning(parser: argparse.ArgumentParser) -> None:
-    """Add ``--tuning``."""
-    parser.add_argument(
-        "--tuning",
-        metavar="DB.json",
-        help="use the fastest kernel configurations found by `relax-mlir tune`",
     )
 
 
@@ -149,6 +111,68 @@ def thread_count(text: str) -> int:
         argparse.ArgumentTypeError: the text is not a number in range.
     """
     return _number(text, 1, _MAX_THREADS)
+
+
+# Flag and arguments of each option, by field of `CompileOptions`.
+_COMPILE_OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "target": (
+        "--target",
+        {"help": "the machine: `cpu` is this one, others are cpu:znver3 or cuda:sm_90"},
+    ),
+    "precision": (
+        "--precision",
+        {
+            "choices": CHOICES["precision"],
+            "help": "precision of matmuls and convolutions",
+        },
+    ),
+    "winograd": (
+        "--winograd",
+        {
+            "choices": CHOICES["winograd"],
+            "help": "on CPUs, whether to use Winograd for 3x3 convolutions where it is faster",
+        },
+    ),
+    "library": (
+        "--library",
+        {
+            "choices": CHOICES["library"],
+            "help": "on GPUs, when to use cuBLASLt for matmuls and cuDNN for convolutions",
+        },
+    ),
+    "checks": (
+        "--check-indices",
+        {
+            "action": "store_const",
+            "const": "indices",
+            "help": "fail if an operator reads an index out of range, as onnxruntime does; "
+            "otherwise the index is clamped, or its update dropped",
+        },
+    ),
+    "threads": (
+        "--threads",
+        {"type": thread_count, "metavar": "N", "help": "number of threads per call"},
+    ),
+    "tuning": (
+        "--tuning",
+        {
+            "metavar": "DB.json",
+            "help": "use the fastest kernel configurations found by `relax-mlir tune`",
+        },
+    ),
+    "dump": (
+        "--dump",
+        {"metavar": "DIR", "help": "write the module after every stage to DIR"},
+    ),
+    "cache": (
+        "--no-cache",
+        {
+            "action": "store_const",
+            "const": False,
+            "help": "do not use the kernel cache",
+        },
+    ),
+}
 
 
 def name_value_pair(text: str) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """Loading of models from files: .onnx, .mlir or .rxm by suffix."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import Progress
 from relax_mlir.runtime.executable import CompiledModel, load
+from relax_mlir.tools.arguments import flag_of
 
 __all__ = ["CallError", "call_model", "compile_model", "open_model", "read_module"]
 
@@ -46,50 +46,36 @@ def read_module(path: str, shapes: Shapes, progress: Progress) -> IRModule:
 def open_model(
     path: str,
     *,
-    threads: int | None,
     progress: Progress,
-    cache: bool | str | os.PathLike[str] = True,
-    precision: str | None = None,
-    winograd: str | None = None,
-    checks: str | None = None,
-    tuning: str | None = None,
     public_key: str | None = None,
+    **options: Any,  # Any: those of relax_mlir.compile
 ) -> CompiledModel:
     """Compile a .onnx or .mlir file, or load a .rxm file.
 
     Args:
         path: the file; its suffix determines the format.
-        threads: the number of threads per call; None for that of a .rxm, else 1.
         progress: the progress callback of the compilation.
-        cache: whether to cache compiled kernels on disk, or the folder to use.
-        precision: the precision of matmuls and convolutions; None for f32.
-        winograd: the Winograd policy on CPUs; None for auto.
-        checks: run-time checks; None for none.
-        tuning: the tuning database.
         public_key: the key that must have signed a .rxm.
+        options: those given of :func:`relax_mlir.compile`; of a .rxm, ``threads`` replaces
+            the number it was compiled for, and ``cache`` has no effect.
 
     Raises:
         RelaxError: it cannot be read, compiled or loaded.
         OSError: the file cannot be read.
     """
     if Path(path).suffix == ".rxm":
-        given = {"precision": precision, "winograd": winograd, "tuning": tuning}
-        given["check-indices"] = checks
-        for option, value in given.items():
-            if value is not None:
+        threads = options.pop("threads", None)
+        for option in options:
+            if option != "cache":
                 raise ModelError(
-                    f"{path}: compiled already: `--{option}` is for .onnx and .mlir"
+                    f"{path}: compiled already: `{flag_of(option)}` is for .onnx and .mlir"
                 )
         return _checked(path, load(path, threads=threads, public_key=public_key))
     if public_key is not None:
         raise ModelError(f"{path}: not compiled yet: `--public-key` is for .rxm")
     is_module = Path(path).suffix == ".mlir"
     source = read_module(path, {}, progress) if is_module else path
-    options: dict[str, Any] = {"threads": threads or 1, "cache": cache}
-    options |= {"precision": precision or "f32", "winograd": winograd or "auto"}
-    options |= {"checks": checks or "none", "tuning": tuning}
-    options["progress"] = progress
-    return compile_model(path, source, **options)
+    return compile_model(path, source, progress=progress, **options)
 
 
 def compile_model(

@@ -36,7 +36,6 @@ LEFT_OUT = {
     "script.tir.PrimExpr": "is abstract: its instances have no parts",
     "relax.vm.build": _COMPILES,
     "relax.vm.build_any": _COMPILES,
-    "relax.vm.compile_any": _COMPILES,
 }
 
 

@@ -39,7 +39,6 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "relax_pipeline": ("default", "zero", "relax-fuse-ops", lambda m: m, lambda m: 3),
     "tir_pipeline": ("default", "none", lambda m: m, lambda m: None),
     "system_lib": (False, True),
-    "options": ({"target": "cpu", "cache": False}, {}, {"target": "no"}, {"checks": 1}),
 }
 
 # Options that always have a value that keeps a call short.
@@ -49,7 +48,6 @@ _ALWAYS: Mapping[str, Any] = {
     "trials": 2,
     "total_trials": 2,
     "rounds": 1,
-    "options": {"target": "cpu", "cache": False},
 }
 _SHORT = ("rounds",)  # how often something is run: a large number is no wrong one
 
@@ -58,7 +56,7 @@ def sweep_compilers(sweep: Sweep, rng: random.Random) -> None:
     """A call for each option of each function that compiles."""
     for function in (relax_mlir.compile, relax_mlir.explain, relax_mlir.tune):
         _sweep(sweep, rng, function, [model(), model(), module(), PROGRAMS[0]])
-    for function in (relax.build, vm.build_any, vm.compile_any):
+    for function in (relax.build, vm.build_any):
         _sweep(sweep, rng, function, [module(), PROGRAMS[0], PROGRAMS[1]])
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from relax_mlir import compile, load, tvm
+from relax_mlir.compiler import dispatch
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
@@ -276,13 +278,12 @@ def test_stages_are_compiled_as_the_model_is(
     monkeypatch: pytest.MonkeyPatch, emulation: Emulation, tmp_path: Path
 ) -> None:
     asked: list[dict[str, object]] = []
-    plain = compile
 
-    def noted(module: object, **options: Any) -> object:  # Any: those of compile
-        asked.append(options)
-        return plain(module, **options)
+    def noted(module: object, options: CompileOptions) -> object:
+        asked.append(options.inherited())
+        return dispatch.compile_module(module, options)
 
-    monkeypatch.setattr("relax_mlir.compiler.host.subgraph.compile", noted)
+    monkeypatch.setattr("relax_mlir.compiler.host.subgraph.compile_module", noted)
     model = made(_TEXT, precision="f16", library="auto")
     machine = relax.VirtualMachine(model, tvm.device("cuda", 0))
     model.save(tmp_path / "m.rxm")

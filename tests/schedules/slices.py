@@ -23,7 +23,7 @@ from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.rewrite.functions import PACK, pooled_constant
 from relax_mlir.rewrite.patterns import replace
-from relax_mlir.targets import Target, stages
+from relax_mlir.targets import LoweringOptions, Target, stages
 
 __all__ = [
     "POINTS",
@@ -89,7 +89,7 @@ def at_point(
         point: ``fused`` or ``planned``.
         options: of the target's stages.
     """
-    relax, tir = stages(target_of(target), **options)[:2]
+    relax, tir = stages(target_of(target), LoweringOptions(**options))[:2]
     made = module.clone()
     run_stage(made, relax)
     passes = tir.pipeline.split(",")

@@ -12,7 +12,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,6 @@ from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.source_model import SourceModel
 from relax_mlir.support.files import atomic_file
-from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
@@ -68,12 +67,7 @@ def save(
         "format": _FORMAT,
         "are_kernels": are_kernels,
         "signature": signature,
-        "target": _fields(options.target),
-        "precision": options.precision,
-        "library": options.library,
-        "winograd": options.winograd,
-        "checks": options.checks,
-        "threads": options.threads,
+        **options.to_fields(),
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
         "programs": {
@@ -134,11 +128,6 @@ def _loaded(
     if isinstance(contents, cuda_archive.Contents):
         return CudaExecutable(contents)
     return Executable.of_contents(contents, path, threads)
-
-
-def _fields(target: str | Target) -> str | Mapping[str, Any]:
-    """The JSON form of a target."""
-    return target if isinstance(target, str) else asdict(target)
 
 
 def _constants_archive(constants: Mapping[str, np.ndarray]) -> Contents:
@@ -224,15 +213,9 @@ class _Manifest:
         Raises:
             Exception: of any type, if the manifest is damaged.
         """
-        target, signature = manifest["target"], manifest["signature"]
-        options = JITOptions(
-            target=target if isinstance(target, str) else Target.from_fields(target),
-            precision=manifest["precision"],
-            library=manifest["library"],
-            winograd=manifest["winograd"],
-            checks=manifest["checks"],
-            threads=manifest["threads"] if threads is None else threads,
-        )
+        signature, options = manifest["signature"], JITOptions.from_fields(manifest)
+        if threads is not None:
+            options = replace(options, threads=threads)
         return _Manifest(
             manifest,
             HostProgram.from_json(manifest["host"]),

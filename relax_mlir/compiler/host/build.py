@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from mlir import ir
@@ -24,7 +23,9 @@ from relax_mlir.compiler.host.kernels import (
 )
 from relax_mlir.compiler.host.partition import NativePartition
 from relax_mlir.compiler.host.writer import write_host
-from relax_mlir.errors import RelaxError
+from relax_mlir.compiler.module_kind import ModuleKind, kind_of
+from relax_mlir.compiler.options import CompileOptions
+from relax_mlir.errors import ArgumentTypeError, RelaxError, short_repr
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import GlobalVar
@@ -32,38 +33,36 @@ from relax_mlir.objects.function import Function
 from relax_mlir.passes.relax.check_indices import drop_checks, has_checks
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.pipeline import Pipeline
+from relax_mlir.pipeline.named_pipelines import get_pipeline
 from relax_mlir.runtime.compiled_model import CompiledModel
 
 __all__ = [
     "Build",
     "apply_user_pipelines",
-    "compile_any",
-    "has_only_prim_funcs",
+    "compile_functions",
     "native_entry_modules",
     "with_index_checks",
 ]
 
 
-def compile_any(
-    mod: IRModule,
-    options: Mapping[str, Any],
-    *,
-    relax_pipeline: Any = "default",
-    tir_pipeline: Any = "default",
-    **whole: Any,  # Any: options of compiler.compile for whole models
+def compile_functions(
+    mod: IRModule, options: CompileOptions
 ) -> CompiledModel | VMExecutable | KernelModule:
-    """Compile a module in the form that it allows; see :func:`relax_mlir.compile`."""
-    mod = with_index_checks(mod, options.get("checks", "none"))
-    mod = apply_user_pipelines(mod, relax_pipeline, tir_pipeline)
-    if has_only_prim_funcs(mod):
+    """Compile a module of functions in the form that it allows.
+
+    See :func:`relax_mlir.compile`.
+    """
+    mod = with_index_checks(mod, options.checks)
+    mod = apply_user_pipelines(mod, options)
+    if kind_of(mod) is ModuleKind.KERNELS:
         return compile_kernels(mod, options)
-    entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
+    entries = _entries(mod)
     is_model = not entries or (
         entries == ["main"] and NativePartition(mod).compiles("main")
     )
     if is_model:
-        return driver.compile_model(mod, **options, **whole)
-    executable = Build(mod, options, whole).run()
+        return driver.compile_model(mod, options)
+    executable = Build(mod, options).run()
     signature = jit_signature(mod) if entries == ["main"] else None
     if signature is None:
         return executable
@@ -87,18 +86,17 @@ def with_index_checks(mod: IRModule, checks: str) -> IRModule:
     return checked
 
 
-def has_only_prim_funcs(mod: IRModule) -> bool:
-    """Whether all functions of a module are PrimFuncs."""
-    functions = list(mod.func_ops())
-    return bool(functions) and all(map(function_attributes.is_prim_func, functions))
-
-
-def _is_entry(op: Any) -> bool:
-    return not (
-        function_attributes.is_prim_func(op)
-        or function_attributes.is_private(op)
-        or op.is_external
-    )
+def _entries(mod: IRModule) -> list[str]:
+    """Names of the public Relax functions of a module."""
+    return [
+        f.name.value
+        for f in mod.func_ops()
+        if not (
+            function_attributes.is_prim_func(f)
+            or function_attributes.is_private(f)
+            or f.is_external
+        )
+    ]
 
 
 def _without_cpu_devices(mod: IRModule) -> IRModule:
@@ -119,21 +117,15 @@ class Build:
 
     Args:
         mod: the module.
-        options: of compiler.compile for all machine code.
-        diagnostics: further options of compiler.compile: ``dump``, ``verify``, ...
+        options: pipelines of users are not applied.
+
+    Raises:
+        RelaxError: inputs of differential verification are given.
     """
 
-    def __init__(
-        self,
-        mod: IRModule,
-        options: Mapping[str, Any],
-        diagnostics: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, mod: IRModule, options: CompileOptions) -> None:
         self._mod, self._options = _without_cpu_devices(mod), options
-        self._diagnostics = {
-            k: v for k, v in (diagnostics or {}).items() if v is not None
-        }
-        if "inputs" in self._diagnostics:
+        if options.inputs is not None:
             raise RelaxError(
                 "`inputs`: expected a model that is compiled ahead of time as a whole, got "
                 "one with nodes that are interpreted, or compiled at run time"
@@ -141,12 +133,12 @@ class Build:
         self._native = NativePartition(self._mod)
 
     def run(self) -> VMExecutable:
-        entries = [op.name.value for op in self._mod.func_ops() if _is_entry(op)]
+        entries = _entries(self._mod)
         codes = {n: self._code(n) for n in entries if self._native.compiles(n)}
         hosted = [n for n in entries if n not in codes]
         written = write_host(self._mod, hosted, self._native)
-        # Index checks are those of operators; PrimFuncs have none.
-        plain = {k: v for k, v in self._options.items() if k != "checks"}
+        # Only graphs have index checks, and results to verify.
+        plain = replace(self._options, checks="none", verify=None)
         host = HostCode(
             written.program,
             {n: self._segment(n, f) for n, f in written.segments.items()},
@@ -154,8 +146,7 @@ class Build:
             written.constants,
         )
         public = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}
-        options = JITOptions.of(self._options)
-        return VMExecutable(codes, host, public, options)
+        return VMExecutable(codes, host, public, JITOptions.of(self._options))
 
     def _code(self, name: str) -> NativeFunction:
         function = self._mod[name]
@@ -171,10 +162,7 @@ class Build:
         return NativeFunction(code, params, nesting_of(function.ret_struct_info))
 
     def _compiled(self, mod: IRModule, name: str) -> CompiledModel:
-        diagnostics = dict(self._diagnostics)
-        if "dump" in diagnostics:
-            diagnostics["dump"] = Path(diagnostics["dump"]) / name
-        return driver.compile_model(mod, **self._options, **diagnostics)
+        return driver.compile_model(mod, self._options.in_folder(name))
 
 
 def _with_entry(mod: IRModule, name: str) -> IRModule:
@@ -198,26 +186,37 @@ def _with_entry(mod: IRModule, name: str) -> IRModule:
 def native_entry_modules(mod: IRModule) -> list[IRModule]:
     """A module per public function that compiles ahead of time, as its ``main``."""
     native = NativePartition(mod)
-    entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
-    return [_with_entry(mod, name) for name in entries if native.compiles(name)]
+    return [_with_entry(mod, name) for name in _entries(mod) if native.compiles(name)]
 
 
-def apply_user_pipelines(
-    mod: IRModule, relax_pipeline: Any, tir_pipeline: Any
-) -> IRModule:
+def apply_user_pipelines(mod: IRModule, options: CompileOptions) -> IRModule:
     """Apply user pipelines to a module.
 
     Raises:
-        TypeError: a pipeline does not return a module.
+        ValueError: a name of a pipeline is unknown.
+        TypeError: a pipeline is none, or does not return a module.
     """
-    pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    pipelines = {
+        "relax_pipeline": _relax_pipeline(options.relax_pipeline),
+        "tir_pipeline": options.tir_pipeline,
+    }
     for name, pipeline in pipelines.items():
-        if callable(pipeline):
-            result = pipeline(mod)
-            if not isinstance(result, IRModule):
-                kind = type(result).__name__
-                raise TypeError(
-                    f"`{name}`: expected it to return an IRModule, got {kind}"
-                )
-            mod = result
+        if pipeline is None or (isinstance(pipeline, str) and pipeline == "default"):
+            continue
+        if not callable(pipeline):
+            raise ArgumentTypeError(
+                f"`{name}`: expected `default` or a pass, got {short_repr(pipeline)}"
+            )
+        result = pipeline(mod)
+        if not isinstance(result, IRModule):
+            kind = type(result).__name__
+            raise TypeError(f"`{name}`: expected it to return an IRModule, got {kind}")
+        mod = result
     return mod
+
+
+def _relax_pipeline(pipeline: Any) -> Any:  # Any: a name, a pass, or nothing
+    """Looks up a pipeline by name; ``default`` is the compiler's built-in one."""
+    if not isinstance(pipeline, str) or pipeline == "default":
+        return pipeline
+    return get_pipeline(pipeline)

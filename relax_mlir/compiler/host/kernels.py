@@ -15,6 +15,7 @@ from relax_mlir.analysis.access_bounds import required_sizes
 from relax_mlir.compiler import driver
 from relax_mlir.compiler.host.builder import FunctionBuilder, Register
 from relax_mlir.compiler.host.prim_expr import emit_scalar
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import (
     PassError,
     RelaxError,
@@ -301,16 +302,22 @@ class KernelModule:
         return f"<KernelModule {', '.join(listed)}>"
 
 
-def compile_kernels(module: IRModule, options: Mapping[str, Any]) -> KernelModule:
+def compile_kernels(module: IRModule, options: CompileOptions) -> KernelModule:
     """Compile the public PrimFuncs of a module; all of them if all are private.
 
     Args:
         module: the module.
-        options: those of :func:`relax_mlir.compiler.driver.compile`.
+        options: pipelines of users are not applied.
 
     Raises:
         RelaxError: the module has no PrimFunc, or one cannot be compiled.
+        UnsupportedError: differential verification is requested.
     """
+    if options.verify is not None:
+        raise UnsupportedError(
+            "`verify`: expected a model, whose results are compared, got PrimFuncs alone, "
+            "which write to their arguments"
+        )
     functions = [f for f in module.func_ops() if function_attributes.is_prim_func(f)]
     public = [f for f in functions if not function_attributes.is_private(f)]
     selected = public or functions
@@ -320,8 +327,10 @@ def compile_kernels(module: IRModule, options: Mapping[str, Any]) -> KernelModul
     return KernelModule({n: compile_kernel(module, n, options) for n in names})
 
 
-def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> Kernel:
+def compile_kernel(module: IRModule, name: str, options: CompileOptions) -> Kernel:
     """Compile one PrimFunc of a module; see :func:`compile_kernels`.
+
+    It is dumped to a subfolder of its name.
 
     Raises:
         RelaxError: the PrimFunc cannot be compiled.
@@ -338,12 +347,12 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
         if not function_attributes.is_prim_func(function):
             erase(function)
     # GPU launches take sizes, and no other scalars.
-    is_gpu = target_kind(options.get("target", "cpu")) != "cpu"
+    is_gpu = target_kind(options.target) != "cpu"
     pass_options = f"program={name} integers={str(is_gpu).lower()}"
     Pipeline.parse(f"tir-collapse-loops,tir-make-main{{{pass_options}}}").run(alone)
     with alone.context:
         written = _written_inputs(alone)
-    code = driver.compile_model(alone, **options)
+    code = driver.compile_model(alone, options.in_folder(name))
     return Kernel(name, code, written, asserted)
 
 

@@ -36,7 +36,7 @@ def run(
     if subgraph is None:
         subgraph = JITSubgraph(onnx.ModelProto.FromString(source.source.model))
         _subgraphs[source] = subgraph
-    options = JITOptions.of(source.options)
+    options = JITOptions.from_fields(source.options)
     token = JIT_OPTIONS.set(options)
     try:
         result = subgraph(arrays)

@@ -22,7 +22,7 @@ import onnx
 from mlir import ir
 from onnx import helper
 
-from relax_mlir.compiler.compile import compile
+from relax_mlir.compiler.dispatch import compile_module
 from relax_mlir.compiler.host.executable import NativeFunction, VMExecutable
 from relax_mlir.compiler.host.jit_model import JITModel
 from relax_mlir.compiler.host.jit_options import JIT_OPTIONS, JITOptions
@@ -352,7 +352,7 @@ def _compile(
     module: IRModule, size_indices: Sequence[int], options: JITOptions
 ) -> _Code:
     """Compile a module."""
-    compiled = compile(module, **options.compilation)
+    compiled = compile_module(module, options)
     if isinstance(compiled, CudaExecutable):
         function = NativeFunction.of(model_on_device(compiled, cuda(options.ordinal)))
         return _Code(function, None, size_indices)

@@ -20,15 +20,15 @@ from relax_mlir.compiler.driver import (
 )
 from relax_mlir.compiler.explain import lower_to_kernels, rule_choice
 from relax_mlir.compiler.kernel_modules import CompilationUnit
+from relax_mlir.compiler.module_kind import module_of
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.compiler.tuning.database import TuningDatabase, TuningRecord, target_key
 from relax_mlir.compiler.tuning.tasks import TuningTask, tuning_tasks
 from relax_mlir.errors import TuningError
-from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Progress
-from relax_mlir.runtime.cpu import check_threads
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.kernel_call import LoadedKernel
 from relax_mlir.targets import Stage, Target, stages
@@ -87,7 +87,15 @@ def tune(
             cannot execute the target, or the model is scheduled already.
         OSError: the database cannot be read or written.
     """
-    machine = target_of(target)
+    options = CompileOptions(
+        target=target,
+        precision=precision,
+        winograd=winograd,
+        threads=threads,
+        cache=cache,
+        progress=progress,
+    )
+    machine = target_of(options.target)
     obstacle = Machine.of(machine.triple, machine.cpu, machine.features).obstacle()
     if obstacle is not None:
         raise TuningError(f"target `{target}`: {obstacle}")
@@ -97,13 +105,12 @@ def tune(
         )
     if total_trials is not None and total_trials < 0:
         raise TuningError(f"total_trials: expected 0 or more, got {total_trials}")
-    module = model if isinstance(model, IRModule) else import_onnx(model)
-    lowered = lower_to_kernels(module, machine, precision, winograd)
-    rest = remaining_stages(lowered, stages(machine, precision, winograd=winograd))
+    lowered = lower_to_kernels(module_of(model), options)
+    rest = remaining_stages(lowered, stages(machine, options))
     if not rest or rest[0].level != "linalg":
         raise TuningError("module: expected one whose kernels have not been lowered")
     updated = _read_or_empty(database)
-    tuner = _Tuner(machine, rest, check_threads(threads), rounds, object_cache(cache))
+    tuner = _Tuner(machine, rest, options.threads, rounds, object_cache(options.cache))
     tasks = tuning_tasks(lowered, sizes or {})
     records: list[TuningRecord] = []
     for number, task in enumerate(tasks):

@@ -13,21 +13,14 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 
 from relax_mlir.compiler.driver import compile
+from relax_mlir.compiler.options import INHERITED
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.frontends.torch.graph import Custom
 from relax_mlir.frontends.torch.importer import decompositions, from_graph
 
 __all__ = ["relax_mlir_backend"]
 
-_OPTIONS = {
-    "threads",
-    "target",
-    "cache",
-    "freeze",
-    "custom_convert_map",
-    "winograd",
-    "checks",
-}
+_OWN_OPTIONS = ("freeze", "custom_convert_map")
 
 
 def relax_mlir_backend(
@@ -46,8 +39,8 @@ def relax_mlir_backend(
     Args:
         module: the graph.
         example_inputs: the inputs of the first call.
-        options: ``threads``, ``target``, ``winograd``, ``checks`` and ``cache`` as for
-            :func:`relax_mlir.compile`;
+        options: ``target``, which is a CPU, ``precision``, ``winograd``, ``checks``,
+            ``threads``, ``cache`` and ``tuning`` as for :func:`relax_mlir.compile`;
             ``custom_convert_map`` as for :func:`from_exported`; ``freeze`` makes weights
             constants, which are folded and prepacked: for models whose weights do not
             change any more.
@@ -60,10 +53,11 @@ def relax_mlir_backend(
     chosen = dict(options or {})
     if mode not in (None, "default"):
         raise ValueError(f"mode: expected None or `default`, got `{mode}`")
-    unknown = sorted(set(chosen) - _OPTIONS)
+    known = {*INHERITED, *_OWN_OPTIONS}
+    unknown = sorted(set(chosen) - known)
     if unknown:
         raise ValueError(
-            f"options: expected {', '.join(sorted(_OPTIONS))}, got {', '.join(unknown)}"
+            f"options: expected {', '.join(sorted(known))}, got {', '.join(unknown)}"
         )
     _check_devices(example_inputs)
     return _compiled(module, list(example_inputs), chosen)

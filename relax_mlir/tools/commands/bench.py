@@ -16,12 +16,10 @@ import numpy as np
 
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.tools.arguments import (
-    add_check_indices,
-    add_precision,
+    add_compile_options,
     add_public_key,
     add_random_inputs,
-    add_threads,
-    add_winograd,
+    compile_options,
     thread_count,
     values_by_name,
 )
@@ -45,11 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model: .onnx, .mlir or .rxm")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--rounds", type=thread_count, default=ROUNDS, metavar="N")
-    add_precision(parser)
     add_public_key(parser)
-    add_winograd(parser)
-    add_check_indices(parser)
-    add_threads(parser)
+    add_compile_options(parser, "precision", "winograd", "checks", "threads")
+    parser.set_defaults(threads=1)  # also of a .rxm
     add_random_inputs(parser)
 
 
@@ -84,12 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_progress() as progress:
         model = open_model(
             arguments.model,
-            precision=arguments.precision,
-            winograd=arguments.winograd,
-            checks=arguments.checks,
-            threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,
+            **compile_options(arguments),
             cache=False,
         )
     ready_s = time.perf_counter() - start

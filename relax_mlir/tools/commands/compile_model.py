@@ -11,13 +11,9 @@ from relax_mlir.runtime.cuda.smoke_run import with_expected_outputs
 from relax_mlir.support.files import check_writable
 from relax_mlir.tools.arguments import (
     UsageError,
-    add_check_indices,
-    add_library,
-    add_precision,
+    add_compile_options,
     add_shapes,
-    add_threads,
-    add_tuning,
-    add_winograd,
+    compile_options,
     values_by_name,
 )
 from relax_mlir.tools.models import compile_model, read_module
@@ -35,58 +31,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", help="an ONNX model, or a module (.mlir)")
     add("-o", dest="output", metavar="OUT.rxm", required=True, help="output file")
     add(
-        "--target",
-        default="cpu",
-        help="`cpu` for this machine, or for example cpu:znver3, cuda:sm_90",
-    )
-    add(
         "--check",
         action="store_true",
         help="for GPU models: store this machine's CPU results for random inputs in the "
         "file; `python OUT.rxm` compares with them",
     )
-    add("--dump", metavar="DIR", help="write the module after every stage to DIR")
-    add("--no-cache", action="store_true", help="do not use the kernel cache")
-    add_precision(parser)
-    add_winograd(parser)
-    add_check_indices(parser)
-    add_library(parser)
-    add_threads(parser)
-    add_tuning(parser)
+    add_compile_options(parser, "target", "dump", "cache", "precision", "winograd")
+    add_compile_options(parser, "checks", "library", "threads", "tuning")
     add_shapes(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile a model and save it."""
     check_writable(arguments.output)
-    target = target_of(arguments.target)
+    options = compile_options(arguments)
+    target = options["target"] = target_of(options.get("target", "cpu"))
     if arguments.check and target.kind == "cpu":
         raise UsageError("`--check` is for models that run on a GPU")
     start = time.perf_counter()
     with shown_progress() as progress:
         shapes = values_by_name("--shape", arguments.shapes)
         module = read_module(arguments.model, shapes, progress)
-        model = compile_model(
-            arguments.model,
-            module,
-            target=target,
-            precision=arguments.precision or "f32",
-            winograd=arguments.winograd or "auto",
-            checks=arguments.checks or "none",
-            library=arguments.library,
-            threads=arguments.threads,
-            cache=not arguments.no_cache,
-            tuning=arguments.tuning,
-            dump=arguments.dump,
-            progress=progress,
-        )
+        model = compile_model(arguments.model, module, progress=progress, **options)
         if arguments.check:
             if not isinstance(model, CudaExecutable):
                 raise UsageError(
                     "`--check` is for models that are fully compiled ahead of time: parts "
                     "of this one are compiled at run time"
                 )
-            tolerance = _TOLERANCES[arguments.precision or "f32"]
+            tolerance = _TOLERANCES[options.get("precision", "f32")]
             on_cpu = compile_model(arguments.model, module, progress=progress)
             model = with_expected_outputs(
                 model, on_cpu, inputs_of_valid_sizes(module), tolerance

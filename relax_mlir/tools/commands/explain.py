@@ -12,12 +12,9 @@ from dataclasses import asdict
 
 from relax_mlir.compiler.explain import KernelExplanation, explain
 from relax_mlir.tools.arguments import (
-    add_check_indices,
-    add_library,
-    add_precision,
+    add_compile_options,
     add_shapes,
-    add_tuning,
-    add_winograd,
+    compile_options,
     values_by_name,
 )
 from relax_mlir.tools.models import read_module
@@ -30,18 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
     add("model", help="an ONNX model, or a module (.mlir)")
-    add(
-        "--target",
-        default="cpu",
-        help="`cpu` for this machine, or for example cpu:znver3",
-    )
     add("--all", action="store_true", help="list the configurations of every kernel")
     add("--json", action="store_true", help="print JSON")
-    add_precision(parser)
-    add_winograd(parser)
-    add_check_indices(parser)
-    add_library(parser)
-    add_tuning(parser)
+    add_compile_options(parser, "target", "precision", "winograd")
+    add_compile_options(parser, "checks", "library", "tuning")
     add_shapes(parser)
 
 
@@ -50,15 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_progress() as progress:
         shapes = values_by_name("--shape", arguments.shapes)
         module = read_module(arguments.model, shapes, progress)
-    explanation = explain(
-        module,
-        target=arguments.target,
-        precision=arguments.precision or "f32",
-        winograd=arguments.winograd or "auto",
-        checks=arguments.checks or "none",
-        library=arguments.library,
-        tuning=arguments.tuning,
-    )
+    explanation = explain(module, **compile_options(arguments))
     if arguments.json:
         print(json.dumps([asdict(kernel) for kernel in explanation.kernels], indent=1))
         return 0

@@ -21,13 +21,10 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.profile import KernelTime, Profile
 from relax_mlir.tools.arguments import (
-    add_check_indices,
-    add_precision,
+    add_compile_options,
     add_public_key,
     add_random_inputs,
-    add_threads,
-    add_tuning,
-    add_winograd,
+    compile_options,
     thread_count,
     values_by_name,
 )
@@ -55,12 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of calls of the model",
     )
-    add_precision(parser)
     add_public_key(parser)
-    add_winograd(parser)
-    add_check_indices(parser)
-    add_threads(parser)
-    add_tuning(parser)
+    add_compile_options(parser, "precision", "winograd", "checks", "threads", "tuning")
+    parser.set_defaults(threads=1)  # also of a .rxm
     add_random_inputs(parser)
 
 
@@ -70,13 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_progress() as progress:
         model = open_model(
             arguments.model,
-            precision=arguments.precision,
-            winograd=arguments.winograd,
-            checks=arguments.checks,
-            threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,
-            tuning=arguments.tuning,
+            **compile_options(arguments),
         )
     inputs = gather_inputs(model.signature, {}, sizes=sizes, seed=arguments.seed)
     profile = _profile(model, inputs, arguments.calls)

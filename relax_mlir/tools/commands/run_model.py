@@ -9,12 +9,10 @@ import numpy as np
 from relax_mlir.errors import near_misses
 from relax_mlir.tools.arguments import (
     UsageError,
-    add_check_indices,
-    add_precision,
+    add_compile_options,
     add_public_key,
     add_random_inputs,
-    add_threads,
-    add_winograd,
+    compile_options,
     name_value_pair,
     values_by_name,
 )
@@ -58,11 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR | NAME=FILE.npy",
         help="a folder for all outputs, or a file for one output",
     )
-    add_precision(parser)
     add_public_key(parser)
-    add_winograd(parser)
-    add_check_indices(parser)
-    add_threads(parser, default=None)
+    add_compile_options(parser, "precision", "winograd", "checks", "threads")
     add_random_inputs(parser)
 
 
@@ -75,12 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     with shown_progress() as progress:
         model = open_model(
             arguments.model,
-            precision=arguments.precision,
-            winograd=arguments.winograd,
-            checks=arguments.checks,
-            threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,
+            **compile_options(arguments),
         )
     files = _destinations(arguments.outputs, model.output_names)
     inputs = gather_inputs(

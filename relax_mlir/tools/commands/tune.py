@@ -17,11 +17,10 @@ from relax_mlir.compiler.tuning.database import TuningRecord
 from relax_mlir.compiler.tuning.search import TRIALS, tune
 from relax_mlir.support.files import check_writable
 from relax_mlir.tools.arguments import (
-    add_precision,
+    add_compile_options,
     add_shapes,
     add_sizes,
-    add_threads,
-    add_winograd,
+    compile_options,
     thread_count,
     values_by_name,
 )
@@ -39,11 +38,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("model", help="an ONNX model, or a module (.mlir)")
     add("-o", dest="database", metavar="DB.json", required=True, help="the database")
     add(
-        "--target",
-        default="cpu",
-        help="the target to compile for; it must run on this machine",
-    )
-    add(
         "--trials",
         type=thread_count,
         default=TRIALS,
@@ -51,9 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of configurations per kernel to measure, including the default",
     )
     add_sizes(parser, "a symbolic size: n=4 (default: 64)")
-    add_precision(parser)
-    add_winograd(parser)
-    add_threads(parser)
+    add_compile_options(parser, "target", "precision", "winograd", "threads")
     add_shapes(parser)
 
 
@@ -65,13 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
         found = tune(
             read_module(arguments.model, shapes, progress),
             database=arguments.database,
-            target=arguments.target,
-            precision=arguments.precision or "f32",
-            winograd=arguments.winograd or "auto",
             trials=arguments.trials,
             sizes=values_by_name("--size", arguments.sizes),
-            threads=arguments.threads,
             progress=progress,
+            **compile_options(arguments),
         )
     console = Console(
         width=None if sys.stdout.isatty() else _WIDTH,

@@ -1,5 +1,6 @@
 """The ``tvm.relax`` API: expressions, operators, builders, passes."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -42,6 +43,7 @@ from relax_mlir.objects.expr.struct_info import (
 )
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.global_info import DummyGlobalInfo
+from relax_mlir.pipeline.named_pipelines import PIPELINE_MAP
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relax import op
 from relax_mlir.tvm.relax.op.calls import (
@@ -115,6 +117,22 @@ _LAZY = {
     ),
     **dict.fromkeys(("get_shape_of", "make_shape"), "expr"),
     "convert_to_expr": "utils",
+}
+
+
+def _pipeline(function: str) -> Callable[..., Any]:  # Any: its arguments, and a pass
+    """A function of :mod:`relax_mlir.tvm.relax.pipeline`, which is imported on use."""
+
+    def create(**arguments: Any) -> Any:
+        return getattr(import_module(f"{__name__}.pipeline"), function)(**arguments)
+
+    return create
+
+
+PIPELINE_MAP |= {
+    "zero": _pipeline("zero_pipeline"),
+    "default": _pipeline("default_build_pipeline"),
+    "default_build": _pipeline("default_build_pipeline"),
 }
 # TVMScript names that older scripts read from `relax` instead of `R`.
 _SCRIPT = ("Tensor", "dataflow", "function", "match_cast", "output")

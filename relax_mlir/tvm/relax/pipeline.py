@@ -1,12 +1,15 @@
-"""Registry of named pass pipelines."""
+"""Named pass pipelines of Relax."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import Sequential
+from relax_mlir.pipeline.named_pipelines import (
+    PIPELINE_MAP,
+    get_pipeline,
+    register_pipeline,
+)
 from relax_mlir.rewrite.pass_context import AnyPass
 from relax_mlir.tvm.relax import transform
 
@@ -51,47 +54,6 @@ def default_build_pipeline() -> AnyPass:
         transform.AttachGlobalSymbol(),
     ]
     return Sequential(passes, name="default_build")
-
-
-PIPELINE_MAP: dict[str, Callable[..., Any]] = {
-    "zero": zero_pipeline,
-    "default": default_build_pipeline,
-    "default_build": default_build_pipeline,
-}
-
-
-def get_pipeline(name: str = "zero", **kwargs: Any) -> Any:  # Any: its arguments
-    """Create the pipeline of a name.
-
-    Args:
-        name: ``zero``, ``default_build`` or a registered name.
-        kwargs: arguments of the pipeline's function.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
-    if name not in PIPELINE_MAP:
-        raise ValueError(
-            f"unknown pipeline `{name}`: expected one of "
-            f"{', '.join(PIPELINE_MAP)}.{near_misses(name, PIPELINE_MAP)}"
-        )
-    return PIPELINE_MAP[name](**kwargs)
-
-
-def register_pipeline(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorator that registers a function as a named pipeline.
-
-    Raises:
-        ValueError: the name is registered already.
-    """
-    if name in PIPELINE_MAP:
-        raise ValueError(f"pipeline `{name}`: the name is registered already")
-
-    def register(func: Callable[..., Any]) -> Callable[..., Any]:
-        PIPELINE_MAP[name] = func
-        return func
-
-    return register
 
 
 def get_default_pipeline(target: Any) -> AnyPass:

@@ -10,8 +10,10 @@ import pytest
 from onnx import helper
 
 from relax_mlir import IRModule, compile, import_onnx
+from relax_mlir.compiler import dispatch
 from relax_mlir.compiler.driver import target_of
 from relax_mlir.compiler.host import subgraph
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import ModelError, RunError
 from relax_mlir.frontends.onnx import check_onnx
 from relax_mlir.integrations.onnx_backend import RelaxBackendRep, run_node
@@ -307,11 +309,11 @@ def test_stage_uses_the_target_of_its_model(
     target = replace(target_of("cpu"), unit=VectorUnit(128))
     targets: list[object] = []
 
-    def compiled_for(module: IRModule, target: object, **options: Any) -> Any:
-        targets.append(target)
-        return compile(module, target, **options)
+    def compiled_for(module: IRModule, options: CompileOptions) -> Any:
+        targets.append(options.target)
+        return dispatch.compile_module(module, options)
 
-    monkeypatch.setattr(subgraph, "compile", compiled_for)
+    monkeypatch.setattr(subgraph, "compile_module", compiled_for)
     compile(parse(_SUM, opset=18), target)(np.ones((5, 1), np.float32), np.array([0]))
 
     assert targets == [target]

@@ -1,7 +1,6 @@
 """``relax.vm``: compilation of Relax modules, and the virtual machine."""
 
 from relax_mlir.compiler.host.archive import save
-from relax_mlir.compiler.host.build import compile_any
 from relax_mlir.compiler.host.executable import VMExecutable
 from relax_mlir.compiler.host.jit_model import JITModel
 from relax_mlir.compiler.host.kernels import Kernel, KernelModule
@@ -23,7 +22,6 @@ __all__ = [
     "VirtualMachine",
     "build",
     "build_any",
-    "compile_any",
     "save",
 ]
 
