@@ -9,9 +9,10 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.traversal import only_store, own_operations
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "ContractionBlock",
@@ -31,7 +32,7 @@ class OperandAccess:
     """
 
     buffer: ir.Value
-    index_maps: Sequence[AffineForm]
+    index_maps: Sequence[AffineForm[int]]
     extend: str | None = None
 
     @property
@@ -73,7 +74,7 @@ class ContractionBlock:
 
     block: BlockOp
     output: ir.Value
-    output_maps: Sequence[AffineForm]
+    output_maps: Sequence[AffineForm[int]]
     operands: tuple[OperandAccess, OperandAccess]
 
     @property
@@ -89,7 +90,7 @@ class ContractionBlock:
     @property
     def column(self) -> int | None:
         """The axis along which the result is contiguous (N), if it is a single axis."""
-        return self.output_maps[-1].single_axis if self.output_maps else None
+        return self.output_maps[-1].single_variable if self.output_maps else None
 
 
 def match_contraction(program: func.FuncOp) -> ContractionBlock | None:
@@ -162,7 +163,7 @@ def _match_load(value: ir.Value, axes: Mapping[ir.Value, int]) -> OperandAccess 
 
 def _index_maps(
     indices: Sequence[ir.Value], axes: Mapping[ir.Value, int]
-) -> list[AffineForm] | None:
+) -> list[AffineForm[int]] | None:
     found = [affine_form(i, axes) for i in indices]
     known = [f for f in found if f is not None]
     return known if len(known) == len(found) else None

@@ -11,11 +11,11 @@ from mlir.dialects import func
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.symbolic.affine_forms import AffineForm
 from relax_mlir.symbolic.bounds import is_known_le
 
 __all__ = [
     "SIZE_ARITHMETIC",
-    "AffineForm",
     "IndexForm",
     "OffsetIndex",
     "TiledIndex",
@@ -33,38 +33,6 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class AffineForm:
-    """An affine form ``sum(coefficients[axis] * axis) + constant``.
-
-    Attributes:
-        coefficients: the nonzero coefficient of each axis.
-        constant: the constant term.
-    """
-
-    coefficients: Mapping[int, int]
-    constant: int = 0
-
-    @property
-    def single_axis(self) -> int | None:
-        """The axis, if the form is just that axis."""
-        if self.constant == 0 and list(self.coefficients.values()) == [1]:
-            return next(iter(self.coefficients))
-        return None
-
-    def plus(self, other: "AffineForm", factor: int = 1) -> "AffineForm":
-        """``self + factor * other``."""
-        total = dict(self.coefficients)
-        for axis, value in other.coefficients.items():
-            total[axis] = total.get(axis, 0) + factor * value
-        kept = {axis: value for axis, value in total.items() if value}
-        return AffineForm(kept, self.constant + factor * other.constant)
-
-    def scaled(self, factor: int) -> "AffineForm":
-        """``factor * self``."""
-        return AffineForm({}, 0).plus(self, factor)
-
-
-@dataclass(frozen=True)
 class TiledIndex:
     """A tiled index: ``axis // base`` or ``axis % base``.
 
@@ -78,7 +46,7 @@ class TiledIndex:
     is_inner: bool
 
     constant = 0
-    single_axis = None
+    single_variable = None
 
     @property
     def coefficients(self) -> Mapping[int, int]:
@@ -94,10 +62,10 @@ class OffsetIndex:
         linear: the affine form; by: the size.
     """
 
-    linear: AffineForm
+    linear: AffineForm[int]
     by: ir.Value
 
-    single_axis = None
+    single_variable = None
 
     @property
     def coefficients(self) -> Mapping[int, int]:
@@ -110,7 +78,7 @@ class OffsetIndex:
         return self.linear.constant
 
 
-IndexForm = AffineForm | TiledIndex | OffsetIndex
+IndexForm = AffineForm[int] | TiledIndex | OffsetIndex
 
 
 def constant_of(value: ir.Value) -> int | None:
@@ -139,7 +107,9 @@ def selected_divisor(value: ir.Value) -> ir.Value | None:
     return divisor if is_equal and is_zero and test.operands[0] == divisor else None
 
 
-def affine_form(value: ir.Value, axes: Mapping[ir.Value, int]) -> AffineForm | None:
+def affine_form(
+    value: ir.Value, axes: Mapping[ir.Value, int]
+) -> AffineForm[int] | None:
     """``value`` as an affine form of ``axes``, or None."""
     if value in axes:
         return AffineForm({axes[value]: 1})
@@ -184,6 +154,10 @@ def determine_axes(
     """
     axes = {axis: number for number, axis in enumerate(extents)}
     sizes = list(extents.values())
+
+    def span_of(axis: int) -> int | None:
+        return sizes[axis] - 1 if sizes[axis] >= 0 else None
+
     forms = [index_form(index, axes) for index in indices]
     tiles = {(f.axis, f.base, f.is_inner) for f in forms if isinstance(f, TiledIndex)}
     pending = {number for number, size in enumerate(sizes) if size != 1}
@@ -191,24 +165,13 @@ def determine_axes(
     remaining = [f for f in forms if isinstance(f, AffineForm)]
     while pending:
         for form in remaining:
-            terms = {a: by for a, by in form.coefficients.items() if a in pending}
-            if terms and _are_digits(terms, sizes):
-                pending -= terms.keys()
+            rest = form.restricted(pending.__contains__)
+            if rest.coefficients and rest.determines_variables(span_of):
+                pending -= rest.coefficients.keys()
                 break
         else:
             return False
     return True
-
-
-def _are_digits(terms: Mapping[int, int], sizes: Sequence[int]) -> bool:
-    """Whether a sum of multiples of axes determines each of them, as digits do."""
-    largest = 0  # the sum of the smaller multiples
-    *lower, highest = sorted(terms, key=lambda axis: abs(terms[axis]))
-    for axis in lower:
-        if sizes[axis] < 0 or abs(terms[axis]) <= largest:
-            return False
-        largest += abs(terms[axis]) * (sizes[axis] - 1)
-    return abs(terms[highest]) > largest
 
 
 def offset_index(
@@ -228,16 +191,10 @@ def offset_index(
     return None
 
 
-def _multiply(lhs: AffineForm, rhs: AffineForm) -> AffineForm | None:
-    if not rhs.coefficients:
-        return lhs.scaled(rhs.constant)
-    return rhs.scaled(lhs.constant) if not lhs.coefficients else None
-
-
 _COMBINE = {
     "arith.addi": lambda lhs, rhs: lhs.plus(rhs),
     "arith.subi": lambda lhs, rhs: lhs.plus(rhs, -1),
-    "arith.muli": _multiply,
+    "arith.muli": lambda lhs, rhs: lhs.times(rhs),
 }
 
 

@@ -7,9 +7,10 @@ from enum import IntEnum
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.traversal import only_store, operations_named, own_operations, walk
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "OpPatternKind",
@@ -247,11 +248,11 @@ def _reads_single_axes(block: BlockOp) -> bool:
     return True
 
 
-def _access_kind(maps: Sequence[AffineForm | None], rank: int) -> OpPatternKind:
+def _access_kind(maps: Sequence[AffineForm[int] | None], rank: int) -> OpPatternKind:
     known = [f for f in maps if f is not None]
     if len(known) < len(maps):
         return OpPatternKind.INJECTIVE
-    singles = [f.single_axis for f in known]
+    singles = [f.single_variable for f in known]
     if singles == list(range(rank)):
         return OpPatternKind.ELEMENTWISE
     used = [s for s in singles if s is not None]

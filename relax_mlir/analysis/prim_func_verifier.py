@@ -6,12 +6,13 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
 from relax_mlir.errors import IRError
 from relax_mlir.ir.traversal import own_operations, values_read
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "argument_shape",
@@ -259,7 +260,7 @@ def _check_access(
             )
 
 
-def _range(form: AffineForm, extents: Sequence[int]) -> tuple[int, int]:
+def _range(form: AffineForm[int], extents: Sequence[int]) -> tuple[int, int]:
     """The least and greatest value of an affine form over a domain."""
     ends = [factor * (extents[axis] - 1) for axis, factor in form.coefficients.items()]
     low = form.constant + sum(min(end, 0) for end in ends)

@@ -1,15 +1,18 @@
 """Builders of the operations that schedule rules emit, with constant folding of sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "TILE_COUNT",
     "UNROLL_FACTOR",
     "add",
+    "affine_value",
     "alloc",
     "broadcast",
     "ceil_div",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 IndexLike = int | ir.Value
+V = TypeVar("V", bound=Hashable)
 
 TILE_COUNT = "tir.tiles"  # attribute of a parallel loop: its trip count, if static
 
@@ -140,6 +144,14 @@ def rem(lhs: IndexLike, rhs: IndexLike) -> IndexLike:
 def ceil_div(lhs: IndexLike, rhs: int) -> IndexLike:
     """lhs / rhs of nonnegative integers, rounded up."""
     return div(add(lhs, rhs - 1), rhs)
+
+
+def affine_value(form: AffineForm[V], value_of: Callable[[V], IndexLike]) -> IndexLike:
+    """The value of an affine form, from the values of its variables."""
+    total: IndexLike = form.constant
+    for variable, coefficient in form.coefficients.items():
+        total = add(total, multiply(value_of(variable), coefficient))
+    return total
 
 
 def product(extents: Sequence[IndexLike]) -> IndexLike:

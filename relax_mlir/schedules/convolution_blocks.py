@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.analysis.op_pattern import contraction_of
 from relax_mlir.dialects.tir import BlockOp, attribute_names
 from relax_mlir.ir.traversal import operations_named, own_operations
@@ -77,7 +77,7 @@ def _operand(
     source, before = pads.get(buffer, (buffer, [0] * len(indices)))
     forms = [affine_form(index, axes) for index in indices]
     known = [
-        form.plus(AffineForm({}, -count))
+        form.shifted(-count)
         for form, count in zip(forms, before, strict=True)
         if form is not None
     ]

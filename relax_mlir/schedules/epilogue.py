@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, buffer_sizes
+from relax_mlir.analysis.index_maps import buffer_sizes
 from relax_mlir.schedules.builder import IndexLike
 from relax_mlir.schedules.kernel_view import Access, Kernel, Statement
 from relax_mlir.schedules.rule import NotApplicable, check_one_output
@@ -17,6 +17,7 @@ from relax_mlir.schedules.vectorize_body import (
     load_vector,
     store_vector,
 )
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "ElementwiseStatement",
@@ -154,7 +155,7 @@ def match_elementwise(
     axes = _axis_map(statement, produced)
     if axes is None or not all(isinstance(form, AffineForm) for form in forms):
         raise NotApplicable("an elementwise statement permutes the result")
-    *inputs, output = (_renamed(access, axes) for access in statement.accesses)
+    *inputs, output = (a.substituted(axes.__getitem__) for a in statement.accesses)
     if not all(
         access.buffer in produced or _is_vector_or_scalar(anchor, columns, access)
         for access in (*inputs, output)
@@ -165,12 +166,12 @@ def match_elementwise(
 
 def _axis_map(
     statement: Statement, produced: Mapping[ir.Value, Access]
-) -> dict[int, AffineForm] | None:
+) -> dict[int, AffineForm[int]] | None:
     """The axes of an elementwise statement in those of the anchor; None if it permutes.
 
     Derived from the index maps of the results that it reads.
     """
-    axes: dict[int, AffineForm] = {}
+    axes: dict[int, AffineForm[int]] = {}
     for access in statement.inputs:
         if access.buffer not in produced:
             continue
@@ -178,23 +179,12 @@ def _axis_map(
             access.forms, produced[access.buffer].forms, strict=True
         ):
             if read.coefficients or written.coefficients:
-                if read.single_axis is None or written.constant:
+                if read.single_variable is None or written.constant:
                     return None
                 assert isinstance(written, AffineForm)  # results have linear index maps
-                if axes.setdefault(read.single_axis, written) != written:
+                if axes.setdefault(read.single_variable, written) != written:
                     return None
     return axes if len(axes) == len(statement.kinds) else None
-
-
-def _renamed(access: Access, axes: Mapping[int, AffineForm]) -> Access:
-    """An access with its axes substituted by those of the anchor."""
-    forms = []
-    for form in access.forms:
-        total = AffineForm({}, form.constant)
-        for axis, coefficient in form.coefficients.items():
-            total = total.plus(axes[axis], coefficient)
-        forms.append(total)
-    return Access(access.buffer, tuple(forms))
 
 
 def _is_vector_or_scalar(
@@ -222,7 +212,7 @@ def _are_trailing_dims(
     """Whether the axes of ``group`` are the trailing dimensions, whole and in order."""
     forms = access.forms[-len(group) :]
     sizes = buffer_sizes(access.buffer)[-len(group) :]
-    if [f.single_axis for f in forms] != list(group):
+    if [f.single_variable for f in forms] != list(group):
         return False
     return all(
         size is not None and size == statement.extents[axis]

@@ -1,14 +1,15 @@
 """View of a kernel for schedule rules: statements with iteration domains and index maps."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.analysis.index_maps import (
-    AffineForm,
     IndexForm,
     OffsetIndex,
     TiledIndex,
@@ -25,6 +26,7 @@ from relax_mlir.schedules.builder import (
     op,
     rem,
 )
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "Access",
@@ -63,7 +65,7 @@ class Access:
         """The single axis that indexes each dimension of size > 1; None for other maps."""
         sizes = buffer_sizes(self.buffer)
         return [
-            form.single_axis
+            form.single_variable
             for form, size in zip(self.forms, sizes, strict=True)
             if size is None or not is_one(size)
         ]
@@ -83,6 +85,11 @@ class Access:
                 return None
             total += coefficient * stride
         return total
+
+    def substituted(self, form_of: Callable[[int], AffineForm[int]]) -> Access:
+        """The access of an affine index map, with a form substituted for each axis."""
+        forms = (AffineForm(f.coefficients, f.constant) for f in self.forms)
+        return Access(self.buffer, tuple(f.substituted(form_of) for f in forms))
 
     def indices(self, points: Sequence[IndexLike]) -> list[ir.Value]:
         """Apply the index map to a point of the iteration domain."""
@@ -266,9 +273,7 @@ def _access(buffer: ir.Value, forms: Sequence[IndexForm]) -> Access:
         assert isinstance(form, AffineForm)  # tiled index maps have no subviews
         is_dynamic = begin == ir.ShapedType.get_dynamic_size()
         whole.append(
-            OffsetIndex(form, next(offsets))
-            if is_dynamic
-            else form.plus(AffineForm({}, begin))
+            OffsetIndex(form, next(offsets)) if is_dynamic else form.shifted(begin)
         )
     return Access(buffer, tuple(whole))
 
@@ -280,19 +285,15 @@ def _form(expr: ir.AffineExpr) -> IndexForm:
     return _linear_form(expr)
 
 
-def _linear_form(expr: ir.AffineExpr) -> AffineForm:
+def _linear_form(expr: ir.AffineExpr) -> AffineForm[int]:
     if isinstance(expr, ir.AffineDimExpr):
         return AffineForm({expr.position: 1})
     if isinstance(expr, ir.AffineConstantExpr):
         return AffineForm({}, expr.value)
     lhs, rhs = _linear_form(expr.lhs), _linear_form(expr.rhs)
-    if isinstance(expr, ir.AffineMulExpr):
-        return (
-            lhs.scaled(rhs.constant)
-            if not rhs.coefficients
-            else rhs.scaled(lhs.constant)
-        )
-    return lhs.plus(rhs)
+    total = lhs.times(rhs) if isinstance(expr, ir.AffineMulExpr) else lhs.plus(rhs)
+    assert total is not None  # one operand of each product is constant
+    return total
 
 
 def _extent(
@@ -301,7 +302,7 @@ def _extent(
     """The size of an axis, from a dimension with this axis as its only index."""
     for buffer, indices in zip(operands, forms, strict=True):
         for position, form in enumerate(indices):
-            if form.single_axis == axis:
+            if form.single_variable == axis:
                 return _size_of(buffer, position)
     raise ValueError(f"axis {axis} has no size")
 
@@ -351,7 +352,7 @@ def _is_collapsible(access: Access, axis: int, extents: Sequence[IndexLike]) -> 
     """Whether ``axis`` and the next one index neighbouring whole dimensions, or none."""
     if not access.axes & {axis, axis + 1}:
         return True
-    singles = [form.single_axis for form in access.forms]
+    singles = [form.single_variable for form in access.forms]
     if axis not in singles or axis + 1 not in singles:
         return False
     dim = singles.index(axis)

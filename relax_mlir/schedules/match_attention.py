@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, IndexForm, buffer_sizes
+from relax_mlir.analysis.index_maps import IndexForm, buffer_sizes
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.schedules.builder import IndexLike
 from relax_mlir.schedules.epilogue import (
@@ -21,6 +21,7 @@ from relax_mlir.schedules.match_contraction import (
     plan_contraction_statement,
 )
 from relax_mlir.schedules.rule import NotApplicable, check_one_output, check_statements
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "AttentionPlan",
@@ -154,7 +155,7 @@ def _rows_last(values: ContractionPlan, depth: int) -> ContractionPlan:
 
 def _check_scores(scores: ContractionPlan, result: Access) -> None:
     """Check that scores are written as [heads..., queries, keys]."""
-    *_, row, key = (form.single_axis for form in result.forms)
+    *_, row, key = (form.single_variable for form in result.forms)
     *shared, last = scores.m
     if row != last or (key,) != scores.n:
         raise NotApplicable("its scores are not row-major in queries and keys")
@@ -199,7 +200,7 @@ def _check_values(plan: AttentionPlan, kernel: Kernel) -> None:
     """Check that the second matmul contracts whole rows of scores."""
     values, axes = plan.values, plan.value_axes
     extents = values.anchor.extents
-    key = values.a.forms[-1].single_axis
+    key = values.a.forms[-1].single_variable
     *shared, last = values.m
     is_whole = last == axes[-1] and values.k == (key,)
     if len(axes) != plan.depth or len(values.a.forms) != plan.depth + 1 or not is_whole:
@@ -222,7 +223,7 @@ def _check_in_row(
     sizes = buffer_sizes(access.buffer)
     leading, rest = access.forms[: len(axes)], access.forms[len(axes) :]
     for axis, form, size in zip(axes, leading, sizes, strict=False):
-        if form.single_axis != axis and not _is_unit_dim(form, size):
+        if form.single_variable != axis and not _is_unit_dim(form, size):
             raise NotApplicable("a statement reads another row of scores than its own")
     is_row = len(leading) == len(axes) and len(rest) <= 1
     if not is_row or any(size not in (1, plan.keys) for size in sizes[len(axes) :]):
@@ -244,11 +245,11 @@ def _leading_axes(access: Access, depth: int) -> list[int | None]:
     axes: list[int | None] = []
     sizes = buffer_sizes(access.buffer)
     for form, size in zip(access.forms[:depth], sizes, strict=False):
-        if form.single_axis is None and not _is_unit_dim(form, size):
+        if form.single_variable is None and not _is_unit_dim(form, size):
             raise NotApplicable(
                 "a temporary is not indexed by the axes of heads and rows"
             )
-        axes.append(form.single_axis)
+        axes.append(form.single_variable)
     return axes
 
 
@@ -353,13 +354,6 @@ def _scaled(statement: Statement, depth: int) -> int | None:
 
 def _in_axes(access: Access, axes: Sequence[int | None]) -> Access:
     """An access of a row-wise statement in the axes of the second matmul."""
-    forms = []
-    for form in access.forms:
-        total = AffineForm({}, form.constant)
-        for axis, coefficient in form.coefficients.items():
-            new = axes[axis]
-            total = (
-                total if new is None else total.plus(AffineForm({new: 1}), coefficient)
-            )
-        forms.append(total)
-    return Access(access.buffer, tuple(forms))
+    return access.substituted(
+        lambda axis: AffineForm({} if (new := axes[axis]) is None else {new: 1})
+    )

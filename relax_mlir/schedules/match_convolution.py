@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.symbolic.affine_forms import AffineForm
 from relax_mlir.symbolic.convolution_shapes import ConvolutionShape, memory_extent
 
 __all__ = ["Convolution", "ConvolutionOperand", "match_convolution"]
@@ -20,7 +20,7 @@ class ConvolutionOperand:
         forms: index map; shape: sizes of the buffer, negative if dynamic.
     """
 
-    forms: Sequence[AffineForm]
+    forms: Sequence[AffineForm[int]]
     shape: Sequence[int]
 
     @property
@@ -209,7 +209,7 @@ class _Reader:
 
     def _roles(self) -> _AxisRoles:
         windows: list[_SpatialDim] = []
-        channels: list[AffineForm] = []
+        channels: list[AffineForm[int]] = []
         dimensions = zip(
             *(self._image.forms, self._image.shape, self._image.strides),
             strict=True,
@@ -250,7 +250,7 @@ class _Reader:
             if form.constant < 0 or form.constant + sum(ends) >= size:
                 raise NotApplicable("it pads other dimensions than the spatial ones")
 
-    def _outer(self, form: AffineForm) -> list[int]:
+    def _outer(self, form: AffineForm[int]) -> list[int]:
         """The parallel axes of an index that the weights do not have."""
         return [
             axis
@@ -258,7 +258,7 @@ class _Reader:
             if self._kinds[axis] == "S" and axis not in self._weights.axes
         ]
 
-    def _window(self, form: AffineForm, size: int, stride: int) -> _SpatialDim:
+    def _window(self, form: AffineForm[int], size: int, stride: int) -> _SpatialDim:
         outer = self._outer(form)
         rest = [axis for axis in form.coefficients if axis not in outer]
         is_window = len(outer) == 1 and all(self._kinds[axis] == "R" for axis in rest)
@@ -269,7 +269,9 @@ class _Reader:
         step = form.coefficients[outer[0]]
         return _SpatialDim(size, stride, outer[0], tap, step, dilation, form.constant)
 
-    def _channels(self, forms: Sequence[AffineForm]) -> tuple[int | None, int | None]:
+    def _channels(
+        self, forms: Sequence[AffineForm[int]]
+    ) -> tuple[int | None, int | None]:
         """The axes of groups and of input channels per group."""
         if len(forms) > 1:
             raise NotApplicable("the image has more than one channel dimension")

@@ -8,11 +8,12 @@ from functools import reduce
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form, constant_of
+from relax_mlir.analysis.index_maps import affine_form, constant_of
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.schedules.builder import IndexLike, add, broadcast, less, op, subtract
 from relax_mlir.schedules.kernel_view import Kernel, Statement
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["Padding", "lane_mask", "split_padding", "window_masks"]
 
@@ -98,7 +99,7 @@ _LESS = 2  # arith.cmpi predicate: slt
 
 def _upper_bounds(
     condition: ir.Value, axes: Mapping[ir.Value, int]
-) -> Iterator[tuple[AffineForm | None, int | None]]:
+) -> Iterator[tuple[AffineForm[int] | None, int | None]]:
     """The indices with an upper bound in a conjunction of comparisons, with that bound."""
     owner = condition.owner
     if isinstance(owner, ir.Block):

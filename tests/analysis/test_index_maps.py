@@ -11,7 +11,6 @@ from mlir import ir
 
 from relax_mlir.analysis.index_maps import (
     SIZE_ARITHMETIC,
-    AffineForm,
     OffsetIndex,
     TiledIndex,
     affine_form,
@@ -25,6 +24,7 @@ from relax_mlir.analysis.index_maps import (
 from relax_mlir.dialects import shapes
 from relax_mlir.ir.context import new_context
 from relax_mlir.ir.traversal import operations_named
+from relax_mlir.symbolic.affine_forms import AffineForm
 from relax_mlir.symbolic.symbols import parse
 from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
 from tests.symbolic.expressions import Tree, points
@@ -48,7 +48,7 @@ def values(listed: list[Tree]) -> Iterator[tuple[list[ir.Value], dict[ir.Value, 
         yield found[3:], axes
 
 
-def at(form: AffineForm, point: dict[str, int]) -> int:
+def at(form: AffineForm[int], point: dict[str, int]) -> int:
     return form.constant + sum(
         factor * point[_AXES[axis]] for axis, factor in form.coefficients.items()
     )
@@ -124,7 +124,7 @@ def test_tiled_indices_have_an_axis_but_no_coefficient() -> None:
     part = TiledIndex(2, 4, is_inner=True)
     assert part.coefficients == {2: 0}
     assert part.constant == 0
-    assert part.single_axis is None
+    assert part.single_variable is None
 
 
 def test_affine_forms_offset_by_a_size() -> None:
@@ -148,7 +148,7 @@ def test_affine_forms_offset_by_a_size() -> None:
         ]
         shifted = OffsetIndex(AffineForm({0: 1}, 3), size)
         assert (shifted.coefficients, shifted.constant) == ({0: 1}, 3)
-        assert shifted.single_axis is None
+        assert shifted.single_variable is None
 
 
 _FACTORS = range(-2, 3)
@@ -182,8 +182,8 @@ def test_sums_of_forms_are_sums_of_values() -> None:
         (AffineForm({}, 2), None),
     ],
 )
-def test_single_axes(form: AffineForm, axis: int | None) -> None:
-    assert form.single_axis == axis
+def test_single_axes(form: AffineForm[int], axis: int | None) -> None:
+    assert form.single_variable == axis
 
 
 def test_constants_are_integers() -> None:

@@ -37,6 +37,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "schedules.gpu.affine_index": ("schedules/gpu/test_affine_index.py",),
     "schedules.kernel_view": ("schedules/test_kernel_view.py",),
     "schedules.vector_axis": ("schedules/test_vector_axis.py",),
+    "symbolic.affine_forms": ("symbolic/test_affine_forms.py",),
     "symbolic.bounds": ("symbolic/test_bounds.py",),
     "symbolic.constraints": ("symbolic/test_constraints.py",),
     "symbolic.convolution_shapes": ("symbolic/test_convolution_shapes.py",),

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.analysis.index_maps import AffineForm, IndexForm, TiledIndex
+from relax_mlir.analysis.index_maps import IndexForm, TiledIndex
 from relax_mlir.schedules.contraction_axes import Axis, merge_axes, mergeable_groups
 from relax_mlir.schedules.kernel_view import Access
+from relax_mlir.symbolic.affine_forms import AffineForm
 from tests.schedules.kernels import buffers, offset_of
 
 _AXES = 3

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, OffsetIndex, TiledIndex
+from relax_mlir.analysis.index_maps import OffsetIndex, TiledIndex
 from relax_mlir.schedules.builder import IndexLike, op
 from relax_mlir.schedules.flat_buffers import (
     FlatAccess,
@@ -17,6 +17,7 @@ from relax_mlir.schedules.flat_buffers import (
     view_at_offset,
 )
 from relax_mlir.schedules.kernel_view import Access
+from relax_mlir.symbolic.affine_forms import AffineForm
 from tests.schedules.kernels import buffers, element_of, number, offset_of, row_major
 
 _forms = st.builds(
@@ -29,7 +30,7 @@ _forms = st.builds(
 @settings(max_examples=25)
 @given(st.lists(_forms, min_size=3, max_size=3), st.tuples(*[st.integers(1, 4)] * 3))
 def test_offsets_are_those_of_elements(
-    forms: list[AffineForm], shape: tuple[int, ...]
+    forms: list[AffineForm[int]], shape: tuple[int, ...]
 ) -> None:
     with buffers(f"memref<{'x'.join(map(str, shape))}xf32>") as (x,):
         access = Access(x, tuple(forms))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, OffsetIndex, TiledIndex
+from relax_mlir.analysis.index_maps import OffsetIndex, TiledIndex
 from relax_mlir.ir.context import new_context
 from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.schedules.builder import op
@@ -19,6 +19,7 @@ from relax_mlir.schedules.kernel_view import (
     point_count,
     without_size_arithmetic,
 )
+from relax_mlir.symbolic.affine_forms import AffineForm
 from tests.schedules.kernels import buffers, element_of, kernel_in, number, offset_of
 
 _forms = st.builds(
@@ -35,7 +36,7 @@ _forms = st.builds(
     st.tuples(*[st.integers(0, 2)] * 3),
 )
 def test_strides_and_indices(
-    forms: list[AffineForm], shape: tuple[int, ...], point: tuple[int, ...]
+    forms: list[AffineForm[int]], shape: tuple[int, ...], point: tuple[int, ...]
 ) -> None:
     with buffers(f"memref<{shape[0]}x{shape[1]}xf32>", "index") as (x, n):
         access = Access(x, tuple(forms))
@@ -106,7 +107,7 @@ _WHOLE = [(0, 1, 2), (0, 1), (1, 2), (2, 0), (0, 2, 1), (0,), (1, 1), ()]
     st.sampled_from(["SSS", "SSR", "SRR", "RSS"]),
 )
 def test_collapsed_axes_touch_the_same_elements(
-    extents: tuple[int, ...], indices: list[Sequence[AffineForm | int]], kinds: str
+    extents: tuple[int, ...], indices: list[Sequence[AffineForm[int] | int]], kinds: str
 ) -> None:
     forms = [
         [AffineForm({f: 1}) if isinstance(f, int) else f for f in listed]
@@ -140,7 +141,7 @@ def _type(shape: Sequence[int]) -> str:
     return f"memref<{''.join(f'{size}x' for size in shape)}f32>"
 
 
-def _text(listed: Sequence[AffineForm | int]) -> str:
+def _text(listed: Sequence[AffineForm[int] | int]) -> str:
     return "".join(map(str, listed))
 
 

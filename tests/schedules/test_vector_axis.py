@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.schedules.kernel_view import Access, Statement
 from relax_mlir.schedules.vector_axis import lane_count, vector_axis
+from relax_mlir.symbolic.affine_forms import AffineForm
 from tests.schedules.kernels import buffers
 
 _BITS = 256  # eight lanes of f32

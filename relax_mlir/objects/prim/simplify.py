@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import TypeAlias
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IntImm, PrimExpr, const
 from relax_mlir.objects.prim.bounds import INDEX_TYPES, bounds, is_assuming
 from relax_mlir.objects.prim.intrinsics import rounded_constant
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["simplify"]
 
@@ -34,91 +35,61 @@ def simplify(expr: PrimExpr) -> PrimExpr:
     return expr if rule is None else rule(expr)
 
 
-def _key(expr: PrimExpr) -> tuple[object, ...]:
-    """Structural hash key of an expression."""
-    return (type(expr), expr.key(), *map(_key, expr.children()))
+_Form: TypeAlias = AffineForm[PrimExpr]  # of non-linear expressions
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """A linear sum: a constant plus integer multiples of non-linear expressions.
+def _form(expr: PrimExpr) -> _Form:
+    """A canonical expression as an affine form of non-linear expressions."""
+    if isinstance(expr, IntImm):
+        return AffineForm({}, expr.value)
+    if isinstance(expr, (prim.Add, prim.Sub)):
+        sign = 1 if isinstance(expr, prim.Add) else -1
+        return _form(expr.a).plus(_form(expr.b), sign)
+    if isinstance(expr, prim.Mul):
+        for number, other in ((expr.b, expr.a), (expr.a, expr.b)):
+            if isinstance(number, IntImm):
+                return _form(other).scaled(number.value)
+    return _atom(expr)
 
-    Attributes:
-        parts: coefficient and expression, by the key of the expression.
-        base: the constant.
-    """
 
-    parts: Mapping[tuple[object, ...], tuple[int, PrimExpr]]
-    base: int
-    dtype: str
+def _atom(expr: PrimExpr) -> _Form:
+    return AffineForm({expr: 1})
 
-    @staticmethod
-    def of(expr: PrimExpr) -> _Sum:
-        """A canonical expression as a linear sum."""
-        if isinstance(expr, IntImm):
-            return _Sum({}, expr.value, expr.dtype)
-        if isinstance(expr, (prim.Add, prim.Sub)):
-            sign = 1 if isinstance(expr, prim.Add) else -1
-            return _Sum.of(expr.a).plus(_Sum.of(expr.b), sign)
-        if isinstance(expr, prim.Mul):
-            for number, other in ((expr.b, expr.a), (expr.a, expr.b)):
-                if isinstance(number, IntImm):
-                    return _Sum.of(other).times(number.value)
-        return _Sum({_key(expr): (1, expr)}, 0, expr.dtype)
 
-    def plus(self, other: _Sum, factor: int = 1) -> _Sum:
-        """``self + factor * other``."""
-        parts = dict(self.parts)
-        for key, (scale, expr) in other.parts.items():
-            total = parts.get(key, (0, expr))[0] + factor * scale
-            parts[key] = (total, expr)
-        kept = {key: part for key, part in parts.items() if part[0]}
-        return _Sum(kept, self.base + factor * other.base, self.dtype)
+def _split(form: _Form, divisor: int) -> tuple[_Form, _Form]:
+    """Splits into a quotient and a remainder part: the multiples of ``divisor``, divided
+    by it, and the rest."""
+    rest = {term: scale for term, scale in form.coefficients.items() if scale % divisor}
+    whole = {
+        term: scale // divisor
+        for term, scale in form.coefficients.items()
+        if term not in rest
+    }
+    quotient, remainder = divmod(form.constant, divisor)
+    if rest and remainder:
+        return AffineForm(whole), AffineForm(rest, form.constant)
+    return AffineForm(whole, quotient), AffineForm(rest, remainder)
 
-    def times(self, factor: int) -> _Sum:
-        """``factor * self``."""
-        if factor == 0:
-            return _Sum({}, 0, self.dtype)
-        parts = {key: (scale * factor, t) for key, (scale, t) in self.parts.items()}
-        return _Sum(parts, self.base * factor, self.dtype)
 
-    def split(self, divisor: int) -> tuple[_Sum, _Sum]:
-        """Splits into a quotient and a remainder part: the multiples of ``divisor``, divided
-        by it, and the rest."""
-        whole, rest = {}, {}
-        for key, (scale, expr) in self.parts.items():
-            if scale % divisor == 0:
-                whole[key] = (scale // divisor, expr)
-            else:
-                rest[key] = (scale, expr)
-        quotient, remainder = divmod(self.base, divisor)
-        if not rest:
-            return _Sum(whole, quotient, self.dtype), _Sum({}, remainder, self.dtype)
-        if remainder == 0:
-            return _Sum(whole, quotient, self.dtype), _Sum(rest, 0, self.dtype)
-        return _Sum(whole, 0, self.dtype), _Sum(rest, self.base, self.dtype)
-
-    def expr(self) -> PrimExpr:
-        """The sum as an expression: positive coefficients, largest first, then negative."""
-        ordered = sorted(self.parts.values(), key=_order)
-        total: PrimExpr | None = None
-        for scale, expr in ordered:
-            if scale > 0:
-                total = _sum(total, _times(expr, scale))
-        if self.base > 0:
-            total = _sum(total, const(self.base, self.dtype))
-        for scale, expr in ordered:
-            if scale < 0:
-                start = const(0, self.dtype) if total is None else total
-                total = prim.Sub(start, _times(expr, -scale))
-        if self.base < 0:
-            number = const(abs(self.base), self.dtype)
-            total = (
-                const(self.base, self.dtype)
-                if total is None
-                else prim.Sub(total, number)
-            )
-        return const(0, self.dtype) if total is None else total
+def _expr(form: _Form, dtype: str) -> PrimExpr:
+    """A form as an expression: positive coefficients, largest first, then negative."""
+    ordered = sorted(((n, term) for term, n in form.coefficients.items()), key=_order)
+    total: PrimExpr | None = None
+    for scale, expr in ordered:
+        if scale > 0:
+            total = _sum(total, _times(expr, scale))
+    if form.constant > 0:
+        total = _sum(total, const(form.constant, dtype))
+    for scale, expr in ordered:
+        if scale < 0:
+            start = const(0, dtype) if total is None else total
+            total = prim.Sub(start, _times(expr, -scale))
+    if form.constant < 0:
+        number = const(abs(form.constant), dtype)
+        total = (
+            const(form.constant, dtype) if total is None else prim.Sub(total, number)
+        )
+    return const(0, dtype) if total is None else total
 
 
 def _sum(total: PrimExpr | None, expr: PrimExpr) -> PrimExpr:
@@ -155,11 +126,12 @@ def _arithmetic(expr: PrimExpr) -> PrimExpr:
     moved = _sub_into_extreme(expr)
     if moved is not None:
         return moved
-    total = _Sum.of(expr)
-    if isinstance(expr, prim.Mul) and not total.base and len(total.parts) == 1:
-        ((scale, part),) = total.parts.values()
-        return _times(part, scale)
-    return total.expr()
+    total = _form(expr)
+    is_term = len(total.coefficients) == 1 and not total.constant
+    if isinstance(expr, prim.Mul) and is_term:
+        ((term, scale),) = total.coefficients.items()
+        return _times(term, scale)
+    return _expr(total, expr.dtype)
 
 
 def _cancel_subtrahend(expr: PrimExpr) -> PrimExpr:
@@ -189,28 +161,28 @@ def _sub_into_extreme(expr: PrimExpr) -> PrimExpr | None:
     """``min(x + a, b) - x`` as ``min(a, b - x)``, and the same for ``max``."""
     if not isinstance(expr, prim.Sub) or not isinstance(expr.a, (prim.Min, prim.Max)):
         return None
-    taken = _Sum.of(expr.b)
-    sides = [_Sum.of(side) for side in (expr.a.a, expr.a.b)]
-    if len(taken.parts) != 1 or not any(
-        side.parts.items() >= taken.parts.items() for side in sides
+    taken = _form(expr.b)
+    sides = [_form(side) for side in (expr.a.a, expr.a.b)]
+    if len(taken.coefficients) != 1 or not any(
+        side.coefficients.items() >= taken.coefficients.items() for side in sides
     ):
         return None
-    whole = _Sum(taken.parts, 0, taken.dtype)
-    inner = type(expr.a)(*(side.plus(whole, -1).expr() for side in sides))
-    return _atom(inner).plus(_Sum({}, -taken.base, taken.dtype)).expr()
+    whole = AffineForm(taken.coefficients)
+    inner = type(expr.a)(*(_expr(side.plus(whole, -1), expr.a.dtype) for side in sides))
+    return _expr(_atom(inner).shifted(-taken.constant), inner.dtype)
 
 
 def _product(expr: prim.Mul) -> PrimExpr:
     """A product of two expressions with their constant factors collected last."""
     number, sides = 1, []
     for side in (expr.a, expr.b):
-        total = _Sum.of(side)
-        if total.base or len(total.parts) != 1:
+        total = _form(side)
+        if total.constant or len(total.coefficients) != 1:
             sides.append(side)
             continue
-        ((scale, part),) = total.parts.values()
+        ((term, scale),) = total.coefficients.items()
         number *= scale
-        sides.append(part)
+        sides.append(term)
     return expr if number == 1 else _times(prim.Mul(*sides), number)
 
 
@@ -222,27 +194,23 @@ def _floor_div(expr: prim.FloorDiv) -> PrimExpr:
         return _symbolic_floor_div(a, b)
     if b.value <= 0:
         return expr
-    whole, rest = _Sum.of(a).split(b.value)
-    return whole.plus(_quotient(rest, b.value)).expr()
+    whole, rest = _split(_form(a), b.value)
+    return _expr(whole.plus(_quotient(rest, b.value, a.dtype)), a.dtype)
 
 
-def _quotient(rest: _Sum, divisor: int) -> _Sum:
+def _quotient(rest: _Form, divisor: int, dtype: str) -> _Form:
     """The quotient of a sum without multiples of ``divisor``, divided by it."""
-    if not rest.parts:
-        return _Sum({}, rest.base // divisor, rest.dtype)
-    if is_assuming() and _fits(rest, divisor):
-        return _Sum({}, 0, rest.dtype)
-    ((scale, expr), *others) = rest.parts.values()
-    if others or rest.base or scale <= 0 or divisor % scale:
-        return _atom(prim.FloorDiv(rest.expr(), const(divisor, rest.dtype)))
-    number = divisor // scale
+    if not rest.coefficients:
+        return AffineForm({}, rest.constant // divisor)
+    if is_assuming() and _fits(rest, divisor, dtype):
+        return AffineForm({})
+    ((term, scale), *others) = rest.coefficients.items()
+    if others or rest.constant or scale <= 0 or divisor % scale:
+        return _atom(prim.FloorDiv(_expr(rest, dtype), const(divisor, dtype)))
+    number, expr = divisor // scale, term
     if isinstance(expr, prim.FloorDiv) and isinstance(expr.b, IntImm):
-        return _Sum.of(_floor_div(prim.FloorDiv(expr.a, expr.b * number)))
-    return _atom(prim.FloorDiv(expr, const(number, rest.dtype)))
-
-
-def _atom(expr: PrimExpr) -> _Sum:
-    return _Sum({_key(expr): (1, expr)}, 0, expr.dtype)
+        return _form(_floor_div(prim.FloorDiv(expr.a, expr.b * number)))
+    return _atom(prim.FloorDiv(expr, const(number, dtype)))
 
 
 def _symbolic_floor_div(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -271,27 +239,28 @@ def _floor_mod(expr: prim.FloorMod) -> PrimExpr:
         return expr if _factor(a, b) is None else const(0, a.dtype)
     if b.value <= 0:
         return expr
-    return _remainder(_Sum.of(a), b.value)
+    return _remainder(_form(a), b.value, a.dtype)
 
 
-def _remainder(total: _Sum, divisor: int) -> PrimExpr:
-    parts = {k: part for k, part in total.parts.items() if part[0] % divisor}
-    base = total.base % divisor
-    rest = _Sum(parts, base, total.dtype)
-    if _fits(rest, divisor):
-        return rest.expr()
-    if not parts:
-        return const(base, total.dtype)
-    ((scale, expr), *others) = parts.values()
-    if others or base or scale <= 0:
-        return prim.FloorMod(rest.expr(), const(divisor, total.dtype))
-    inner = _nested_remainder(expr, divisor) if scale == 1 else None
+def _remainder(total: _Form, divisor: int, dtype: str) -> PrimExpr:
+    rest = AffineForm(
+        {term: n for term, n in total.coefficients.items() if n % divisor},
+        total.constant % divisor,
+    )
+    if _fits(rest, divisor, dtype):
+        return _expr(rest, dtype)
+    if not rest.coefficients:
+        return const(rest.constant, dtype)
+    ((term, scale), *others) = rest.coefficients.items()
+    if others or rest.constant or scale <= 0:
+        return prim.FloorMod(_expr(rest, dtype), const(divisor, dtype))
+    inner = _nested_remainder(term, divisor) if scale == 1 else None
     if inner is not None:
         return inner
     if divisor % scale == 0:
-        number = const(divisor // scale, total.dtype)
-        return _times(prim.FloorMod(expr, number), scale)
-    return prim.FloorMod(rest.expr(), const(divisor, total.dtype))
+        number = const(divisor // scale, dtype)
+        return _times(prim.FloorMod(term, number), scale)
+    return prim.FloorMod(_expr(rest, dtype), const(divisor, dtype))
 
 
 def _nested_remainder(expr: PrimExpr, divisor: int) -> PrimExpr | None:
@@ -302,14 +271,14 @@ def _nested_remainder(expr: PrimExpr, divisor: int) -> PrimExpr | None:
         return None
     inner = expr.b.value
     if isinstance(expr, prim.FloorDiv):
-        rest = _remainder(_Sum.of(expr.a), inner * divisor)
+        rest = _remainder(_form(expr.a), inner * divisor, expr.a.dtype)
         return _floor_div(prim.FloorDiv(rest, expr.b))
-    return None if inner % divisor else _remainder(_Sum.of(expr.a), divisor)
+    return None if inner % divisor else _remainder(_form(expr.a), divisor, expr.dtype)
 
 
-def _fits(total: _Sum, divisor: int) -> bool:
+def _fits(total: _Form, divisor: int, dtype: str) -> bool:
     """Whether a sum is provably in ``[0, divisor)``."""
-    low, high = bounds(total.expr())
+    low, high = bounds(_expr(total, dtype))
     return low >= 0 and high < divisor
 
 
@@ -319,13 +288,17 @@ def _min_or_max(expr: prim.Min | prim.Max) -> PrimExpr:
     if prim.structurally_equal(a, b):
         return a
     if _is_index(expr):
-        difference = _Sum.of(a).plus(_Sum.of(b), -1)
-        if not difference.parts:
-            return a if (difference.base > 0) == (kind is prim.Max) else b
-        low, high = bounds(difference.expr()) if is_assuming() else (-1, 1)
+        difference = _difference(a, b)
+        if not difference.coefficients:
+            return a if (difference.constant > 0) == (kind is prim.Max) else b
+        low, high = bounds(_expr(difference, a.dtype)) if is_assuming() else (-1, 1)
         if low >= 0 or high <= 0:
             return a if (low >= 0) == (kind is prim.Max) else b
     return kind(a, b)
+
+
+def _difference(a: PrimExpr, b: PrimExpr) -> _Form:
+    return _form(a).plus(_form(b), -1)
 
 
 def _less(expr: prim.LT | prim.LE) -> PrimExpr:
@@ -333,43 +306,42 @@ def _less(expr: prim.LT | prim.LE) -> PrimExpr:
     a, b = expr.a, expr.b
     if not _is_index(a):
         return expr
-    difference = _Sum.of(a).plus(_Sum.of(b), -1)
-    if not difference.parts:
-        return const(kind.fold(difference.base, 0), "bool")
-    decided = _decided(kind, difference)
+    difference = _difference(a, b)
+    if not difference.coefficients:
+        return const(kind.fold(difference.constant, 0), "bool")
+    decided = _decided(kind, difference, a.dtype)
     if decided is not None:
         return const(decided, "bool")
-    left, right = _sides(difference, a, b)
-    total = _Sum.of(right)
+    left, right = _sides(difference, a)
+    total = _form(right)
     step = -1 if kind is prim.LE else 1
-    if total.parts and total.base == step and _Sum.of(left).parts:
+    if total.coefficients and total.constant == step and _form(left).coefficients:
         kind = prim.LT if kind is prim.LE else prim.LE
-        right = _Sum(total.parts, 0, total.dtype).expr()
+        right = _expr(total.shifted(-step), right.dtype)
     return kind(left, right)
 
 
-def _decided(kind: type[prim.BinaryExpr], difference: _Sum) -> bool | None:
+def _decided(kind: type[prim.BinaryExpr], difference: _Form, dtype: str) -> bool | None:
     """The value of ``difference < 0`` or ``<= 0`` if it is the same for all variables."""
     if not is_assuming():
         return None
-    ends = {bool(kind.fold(end, 0)) for end in bounds(difference.expr())}
+    ends = {bool(kind.fold(end, 0)) for end in bounds(_expr(difference, dtype))}
     return ends.pop() if len(ends) == 1 else None
 
 
-def _sides(difference: _Sum, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+def _sides(difference: _Form, a: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     """Sides of a comparison: expressions stay on their side, the constant is alone."""
-    ours = _Sum.of(a).parts
-    left = {k: part for k, part in difference.parts.items() if k in ours}
-    right = {k: (-s, t) for k, (s, t) in difference.parts.items() if k not in left}
-    if not left and all(scale < 0 for scale, _ in right.values()):
-        left, right = difference.parts, {}
-    elif not right and all(scale < 0 for scale, _ in left.values()):
-        left, right = {}, {k: (-s, t) for k, (s, t) in left.items()}
-    if not left:
-        start = const(difference.base, a.dtype)
-        return start, _Sum(right, 0, a.dtype).expr()
-    on_right = _Sum(right, -difference.base, a.dtype)
-    return _Sum(left, 0, a.dtype).expr(), on_right.expr()
+    ours = _form(a).coefficients
+    left = AffineForm(difference.coefficients).restricted(ours.__contains__)
+    right = left.plus(AffineForm(difference.coefficients), -1)
+    if not left.coefficients and max(right.coefficients.values()) < 0:
+        left, right = right.scaled(-1), left
+    elif not right.coefficients and max(left.coefficients.values()) < 0:
+        left, right = right, left.scaled(-1)
+    if not left.coefficients:
+        return const(difference.constant, a.dtype), _expr(right, a.dtype)
+    on_right = right.shifted(-difference.constant)
+    return _expr(left, a.dtype), _expr(on_right, a.dtype)
 
 
 def _equality(expr: prim.EQ | prim.NE) -> PrimExpr:
@@ -377,10 +349,10 @@ def _equality(expr: prim.EQ | prim.NE) -> PrimExpr:
     a, b = expr.a, expr.b
     if not _is_index(a):
         return expr
-    difference = _Sum.of(a).plus(_Sum.of(b), -1)
-    if not difference.parts:
-        return const(kind.fold(difference.base, 0), "bool")
-    return kind(*_sides(difference, a, b))
+    difference = _difference(a, b)
+    if not difference.coefficients:
+        return const(kind.fold(difference.constant, 0), "bool")
+    return kind(*_sides(difference, a))
 
 
 def _greater(expr: prim.GT | prim.GE) -> PrimExpr:

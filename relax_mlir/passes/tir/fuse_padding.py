@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.analysis.contraction import OperandAccess, match_contraction
-from relax_mlir.analysis.index_maps import AffineForm, affine_form, constant_of
+from relax_mlir.analysis.index_maps import affine_form, constant_of
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
@@ -21,6 +21,7 @@ from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.rewrite.functions import users_of
 from relax_mlir.rewrite.patterns import Pass, clone, has_one_use
 from relax_mlir.schedules.cpu.match_pooling import MAX_TAPS
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["FusePadding"]
 
@@ -201,7 +202,7 @@ def _padding(program: func.FuncOp) -> _Pad | None:
     branch = store.operands[0].owner
     if isinstance(branch, ir.Block) or branch.name != "scf.if":
         return None
-    if [f.single_axis if f else None for f in written] != list(range(len(axes))):
+    if [f.single_variable if f else None for f in written] != list(range(len(axes))):
         return None
     inside, outside = (
         list(own_operations(region.blocks[0])) for region in branch.regions
@@ -229,7 +230,9 @@ def _padding(program: func.FuncOp) -> _Pad | None:
     return _Pad(before, float(fill.attributes["value"].value))
 
 
-_Condition = tuple[int, AffineForm, int]  # a predicate of arith.cmpi and its operands
+_Condition = tuple[
+    int, AffineForm[int], int
+]  # a predicate of arith.cmpi and its operands
 _AT_LEAST, _LESS = 5, 2  # signed
 
 
@@ -253,7 +256,7 @@ def _conditions(
 
 
 def _is_bounds_check(
-    condition: _Condition, maps: Sequence[AffineForm], sizes: Sequence[int]
+    condition: _Condition, maps: Sequence[AffineForm[int]], sizes: Sequence[int]
 ) -> bool:
     """Whether a condition is a bounds check of an index."""
     predicate, map_, bound = condition

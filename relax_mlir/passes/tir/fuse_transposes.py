@@ -226,7 +226,7 @@ def _packs_columns(program: func.FuncOp, number: int, order: AxisOrder) -> bool:
     read, other = sorted(contraction.operands, key=lambda f: f.buffer != argument)
     if read.buffer != argument or other.buffer == argument:
         return False
-    contiguous = read.index_maps[order.index(len(order) - 1)].single_axis
+    contiguous = read.index_maps[order.index(len(order) - 1)].single_variable
     is_k_major = contiguous is not None and contraction.kinds[contiguous] == "R"
     return (
         is_k_major

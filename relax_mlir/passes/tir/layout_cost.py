@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.analysis.op_pattern import OpPatternKind, op_pattern_of
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.rewrite.patterns import walk
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["LayoutCosts", "estimated_elements", "layout_costs"]
 
@@ -143,7 +144,7 @@ def _aligned_inputs(
 
 
 def _is_aligned(
-    read: Sequence[AffineForm | None], out: Sequence[AffineForm | None]
+    read: Sequence[AffineForm[int] | None], out: Sequence[AffineForm[int] | None]
 ) -> bool:
     return len(read) == len(out) and all(
         here is not None
@@ -196,7 +197,7 @@ class _Reduction:
             if len(forms) == len(self.out) > 2 and all(map(self._moves, forms[2:]))
         }
 
-    def _moves(self, form: AffineForm | None) -> bool:
+    def _moves(self, form: AffineForm[int] | None) -> bool:
         return form is not None and bool(form.coefficients.keys() & self._spatial)
 
     def keeps_channels(self, images: Container[ir.Value]) -> bool:

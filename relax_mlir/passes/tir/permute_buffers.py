@@ -6,13 +6,14 @@ from typing import TypeVar
 from mlir import ir
 from mlir.dialects import arith, func
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form
+from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.rewrite.patterns import replace, walk
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "AxisOrder",
@@ -187,7 +188,7 @@ def _order_axes(op: BlockOp) -> None:
             _permute_arguments(block, order)
 
 
-def _by_step(form: AffineForm) -> list[int]:
+def _by_step(form: AffineForm[int]) -> list[int]:
     """The axes of an index, largest stride first."""
     return sorted(form.coefficients, key=lambda axis: -form.coefficients[axis])
 

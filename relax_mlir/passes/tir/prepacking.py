@@ -15,7 +15,6 @@ from relax_mlir.analysis.contraction import (
     OperandAccess,
     match_contraction,
 )
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Index
@@ -25,6 +24,7 @@ from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.rewrite.functions import pooled_constant
 from relax_mlir.rewrite.patterns import erase, has_one_use
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["ConstantPacking", "PackedLayout", "may_pack", "reduction_axes"]
 
@@ -45,7 +45,7 @@ class PackedLayout:
 
     number: int
     shape: Sequence[int]
-    index_maps: Sequence[AffineForm]
+    index_maps: Sequence[AffineForm[int]]
     axes: Sequence[int]
     extents: Sequence[int]
     width: int

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from mlir import ir
 
 from relax_mlir.analysis.index_maps import (
-    AffineForm,
     IndexForm,
     OffsetIndex,
     TiledIndex,
@@ -21,6 +20,7 @@ from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["ToLinalg"]
 
@@ -391,7 +391,7 @@ def _multiply(lhs: IndexLike, rhs: int) -> IndexLike:
 
 def _subview(
     buffer: ir.Value,
-    forms: Sequence[AffineForm | OffsetIndex],
+    forms: Sequence[AffineForm[int] | OffsetIndex],
     boxes: Sequence[IndexLike],
 ) -> ir.Value:
     """The box of ``buffer`` from the maps' constants on; dimensions of constant index dropped."""
@@ -433,7 +433,7 @@ def _subview(
     return op.results[0]
 
 
-def _begin(form: AffineForm | OffsetIndex) -> IndexLike:
+def _begin(form: AffineForm[int] | OffsetIndex) -> IndexLike:
     """The offset of an index's box."""
     return (
         _add(form.by, form.constant) if isinstance(form, OffsetIndex) else form.constant

@@ -13,7 +13,6 @@ from relax_mlir.analysis.contraction import (
     OperandAccess,
     match_contraction,
 )
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -34,6 +33,7 @@ from relax_mlir.schedules.winograd import (
     input_limits,
     transformed_kernel,
 )
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["UseWinograd"]
 
@@ -163,7 +163,7 @@ def _fitting(
         return None
     if any(isinstance(r.buffer.owner, ir.OpView) for r in (kernel, data)):
         return None
-    n, row, column, out = (form.single_axis for form in contraction.output_maps)
+    n, row, column, out = (form.single_variable for form in contraction.output_maps)
     down, across, channel = axes
     extents, lanes = contraction.extents, unit.vector_bits // 32
     sizes = [extents[a] for a in (n, row, column, out)]
@@ -199,19 +199,19 @@ def _kernel_axes(
         or len(kernel.index_maps) != 4
     ):
         return None
-    n, row, column, out = (form.single_axis for form in contraction.output_maps)
-    if None in (n, row, column, out) or data.index_maps[0].single_axis != n:
+    n, row, column, out = (form.single_variable for form in contraction.output_maps)
+    if None in (n, row, column, out) or data.index_maps[0].single_variable != n:
         return None
     down = _tap(data.index_maps[1], row)
     across = _tap(data.index_maps[2], column)
-    channel = data.index_maps[3].single_axis
+    channel = data.index_maps[3].single_variable
     if down is None or across is None or channel is None:
         return None
-    read = {form.single_axis for form in kernel.index_maps}
+    read = {form.single_variable for form in kernel.index_maps}
     return (down, across, channel) if read == {out, down, across, channel} else None
 
 
-def _tap(form: AffineForm, point: int | None) -> int | None:
+def _tap(form: AffineForm[int], point: int | None) -> int | None:
     """The axis added to ``point`` in an index, if the index is their sum."""
     others = [axis for axis in form.coefficients if axis != point]
     is_sum = form.constant == 0 and set(form.coefficients.values()) == {1}

@@ -46,7 +46,7 @@ def plan_pooling(kernel: Kernel) -> PoolingPlan:
     anchor, *rest = statements
     _check_small_reduction(anchor)
     (out,) = anchor.outputs
-    axes = [form.single_axis for form in out.forms if form.coefficients]
+    axes = [form.single_variable for form in out.forms if form.coefficients]
     spatial = [axis for axis in axes if axis is not None]
     if len(spatial) != anchor.kinds.count("S") or len(spatial) < 2:
         raise NotApplicable(

@@ -132,7 +132,7 @@ def plan_winograd(kernel: Kernel) -> WinogradPlan:
     check_statements(kernel)
     padding, statements = split_padding(kernel)
     anchor, *rest = statements
-    axes = [form.single_axis for form in anchor.outputs[0].forms]
+    axes = [form.single_variable for form in anchor.outputs[0].forms]
     image, row, column, out = (static_size(axis) for axis in axes)
     maps = match_epilogue(anchor, (out,), rest, kernel)
     arguments = list(kernel.function.arguments)

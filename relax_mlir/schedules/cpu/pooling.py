@@ -13,10 +13,11 @@ from itertools import product as all_points
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, IndexForm
+from relax_mlir.analysis.index_maps import IndexForm
 from relax_mlir.schedules.builder import (
     IndexLike,
     add,
+    affine_value,
     broadcast,
     ceil_div,
     for_loop,
@@ -43,6 +44,7 @@ from relax_mlir.schedules.rule import (
     CpuRule,
 )
 from relax_mlir.schedules.vectorize_body import BodyVectorizer, load_vector
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["Pooling", "PoolingConfiguration"]
 
@@ -243,7 +245,7 @@ class _PoolingOperand:
         if padding is None or access.buffer != padding.buffer:
             return _PoolingOperand(access, FlatAccess.of(access), None)
         pairs = zip(access.forms, padding.before, strict=True)
-        shifted = [form.plus(AffineForm({}, -before)) for form, before in pairs]
+        shifted = [form.shifted(-before) for form, before in pairs]
         return _PoolingOperand(
             access, FlatAccess.of(Access(padding.source, tuple(shifted))), padding
         )
@@ -316,11 +318,10 @@ class _LoadCache:
 
     def _position(self, form: IndexForm, offset: int) -> IndexLike:
         """Index in a dimension of the padded buffer, ``offset`` from the tile's first."""
-        position: IndexLike = form.constant + offset
-        for axis, coefficient in form.coefficients.items():
-            if axis in self._at:
-                position = add(position, multiply(self._at[axis], coefficient))
-        return position
+        return affine_value(
+            AffineForm(form.coefficients, form.constant + offset),
+            lambda axis: self._at.get(axis, 0),
+        )
 
     def _is_inside(
         self,

@@ -227,7 +227,7 @@ def _leading_spatial(statement: Statement, vector_bits: int) -> int:
 def _is_row(access: Access, depth: int) -> bool:
     return (
         all(
-            access.forms[i].single_axis == i
+            access.forms[i].single_variable == i
             for i in range(min(depth, len(access.forms)))
         )
         and len(access.forms) >= depth

@@ -9,17 +9,18 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.analysis.index_maps import constant_of
-from relax_mlir.schedules.builder import IndexLike, add, multiply
+from relax_mlir.schedules.builder import IndexLike, add, affine_value
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "ACCESSES",
     "STORES",
-    "AffineSum",
     "BufferAccess",
     "access_at",
     "accessed_range",
     "argument_range",
     "emit_affine_sum",
+    "span_of",
     "structural_key",
     "value_range",
 ]
@@ -30,40 +31,19 @@ STORES = {"memref.store": 1, "vector.store": 1}
 ACCESSES = frozenset({"memref.load", "memref.store", "vector.load", "vector.store"})
 
 
-@dataclass(frozen=True)
-class AffineSum:
-    """An affine expression of SSA values: a constant plus multiples of values."""
-
-    terms: dict[ir.Value, int]
-    constant: int = 0
-
-    def plus(self, other: AffineSum, factor: int = 1) -> AffineSum:
-        """The sum of this expression and ``factor`` times another one."""
-        total = dict(self.terms)
-        for value, coefficient in other.terms.items():
-            total[value] = total.get(value, 0) + factor * coefficient
-        kept = {
-            value: coefficient for value, coefficient in total.items() if coefficient
-        }
-        return AffineSum(kept, self.constant + factor * other.constant)
-
-
-def affine_sum_of(value: ir.Value) -> AffineSum:
+def affine_sum_of(value: ir.Value) -> AffineForm[ir.Value]:
     """The affine form of a value; a value that is not affine is a term of its own."""
     known = constant_of(value)
     if known is not None:
-        return AffineSum({}, known)
+        return AffineForm({}, known)
     owner = value.owner
     name = None if isinstance(owner, ir.Block) else owner.name
     if name in ("arith.addi", "arith.subi", "arith.muli"):
         lhs, rhs = map(affine_sum_of, owner.operands)
         if name != "arith.muli":
             return lhs.plus(rhs, 1 if name == "arith.addi" else -1)
-        if lhs.terms and rhs.terms:
-            return AffineSum({value: 1})
-        one, coefficient = (lhs, rhs.constant) if not rhs.terms else (rhs, lhs.constant)
-        return AffineSum({}).plus(one, coefficient)
-    return AffineSum({value: 1})
+        return lhs.times(rhs) or AffineForm({value: 1})
+    return AffineForm({value: 1})
 
 
 @dataclass(frozen=True)
@@ -77,7 +57,7 @@ class BufferAccess:
 
     operation: ir.OpView
     first: int
-    indices: tuple[AffineSum, ...]
+    indices: tuple[AffineForm[ir.Value], ...]
     lanes: int
 
 
@@ -100,7 +80,7 @@ def structural_key(value: ir.Value) -> Any:  # Any: nested tuples
 
 
 def accessed_range(
-    indices: Sequence[AffineSum], lanes: Sequence[int]
+    indices: Sequence[AffineForm[ir.Value]], lanes: Sequence[int]
 ) -> tuple[int, int] | None:
     """The lowest element that some accesses touch, and the extent of all; None if unknown."""
     ranges = [_range(total) for total in indices]
@@ -111,21 +91,25 @@ def accessed_range(
     return low, max(e + n for (_, e), n in zip(known, lanes, strict=True)) - low
 
 
-def emit_affine_sum(total: AffineSum) -> IndexLike:
+def emit_affine_sum(total: AffineForm[ir.Value]) -> IndexLike:
     """Emits the value of an affine form at the insertion point."""
-    place: IndexLike = 0
-    for value, coefficient in total.terms.items():
-        place = add(place, multiply(value, coefficient))
-    return add(place, total.constant)
+    linear = total.shifted(-total.constant)
+    return add(affine_value(linear, lambda value: value), total.constant)
+
+
+def span_of(value: ir.Value) -> int | None:
+    """The greatest minus the least value of a value; None if unknown."""
+    known = value_range(value)
+    return None if known is None else known[1] - known[0]
 
 
 _Range = tuple[int, int] | None
 
 
-def _range(total: AffineSum) -> _Range:
+def _range(total: AffineForm[ir.Value]) -> _Range:
     """The bounds of an affine form, inclusive; None if unknown."""
     low = high = total.constant
-    for value, coefficient in total.terms.items():
+    for value, coefficient in total.coefficients.items():
         known = value_range(value)
         if known is None:
             return None

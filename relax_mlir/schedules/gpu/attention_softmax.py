@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, affine_form, buffer_sizes
+from relax_mlir.analysis.index_maps import affine_form, buffer_sizes
 from relax_mlir.ir.traversal import walk
 from relax_mlir.schedules.builder import is_one
 from relax_mlir.schedules.combiner import Combiner
@@ -28,6 +28,7 @@ from relax_mlir.schedules.match_attention import (
 )
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.schedules.statement_loops import combiners_of
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["CausalMask", "RowScale", "ScoreModifier", "SoftmaxPlan", "plan_softmax"]
 
@@ -168,7 +169,7 @@ def _check_point_accesses(
             sizes = buffer_sizes(access.buffer)[depth:]
             for form, size in zip(access.forms[depth:], sizes, strict=True):
                 is_only = form == AffineForm({}) and size == 1
-                if form.single_axis is None and not is_only:
+                if form.single_variable is None and not is_only:
                     raise NotApplicable("a statement reads another point of the row")
 
 

@@ -8,7 +8,6 @@ from functools import partial
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.dialects.tir import LibraryMatmulOp
 from relax_mlir.schedules.builder import IndexLike, index
 from relax_mlir.schedules.contraction_axes import Axis, merge_axes, mergeable_groups
@@ -24,6 +23,7 @@ from relax_mlir.schedules.match_contraction import ContractionOperand, Contracti
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.schedules.rule_selection import SelectedRule, choose
 from relax_mlir.schedules.target_features import Gpu
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "CublasLt",

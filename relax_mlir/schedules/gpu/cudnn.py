@@ -8,7 +8,6 @@ from functools import partial
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm
 from relax_mlir.dialects.tir import LibraryConvolutionOp
 from relax_mlir.schedules.builder import IndexLike, index, static_size
 from relax_mlir.schedules.epilogue import ElementwiseStatement, match_epilogue
@@ -30,6 +29,7 @@ from relax_mlir.schedules.match_convolution import (
 from relax_mlir.schedules.padding import split_padding
 from relax_mlir.schedules.rule import NotApplicable, check_one_output, check_statements
 from relax_mlir.schedules.rule_selection import SelectedRule
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["Cudnn", "CudnnPlan"]
 
@@ -146,11 +146,7 @@ def _contraction_of(
 def _shifted(access: Access, buffer: ir.Value, shifts: Sequence[int]) -> Access:
     """An access with another buffer and shifted indices."""
     moved = zip(access.forms, shifts, strict=True)
-    forms = [
-        form.plus(AffineForm({}, n))
-        for form, n in moved
-        if isinstance(form, AffineForm)
-    ]
+    forms = [form.shifted(n) for form, n in moved if isinstance(form, AffineForm)]
     if len(forms) < len(shifts):
         raise NotApplicable(_BY_PARTS)
     return Access(buffer, tuple(forms))

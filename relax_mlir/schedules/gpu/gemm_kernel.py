@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from mlir import ir
 
-from relax_mlir.analysis.index_maps import AffineForm, TiledIndex
+from relax_mlir.analysis.index_maps import TiledIndex
 from relax_mlir.schedules.builder import (
     IndexLike,
     add,
@@ -38,6 +38,7 @@ from relax_mlir.schedules.match_contraction import (
 )
 from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "GemmKernel",
@@ -101,9 +102,7 @@ def _padded(plan: ContractionPlan, padding: Padding) -> ContractionOperand:
     extents = plan.anchor.extents
     for dimension, form in enumerate(plan.a.forms):
         assert isinstance(form, AffineForm)  # plan_gemm has checked it
-        shifted = AffineForm(
-            form.coefficients, form.constant - padding.before[dimension]
-        )
+        shifted = form.shifted(-padding.before[dimension])
         ends = [n * (static_size(extents[a]) - 1) for a, n in form.coefficients.items()]
         least, most = (
             shifted.constant + sum(choose(0, end) for end in ends)

@@ -10,6 +10,7 @@ from mlir import ir
 from relax_mlir.schedules.builder import (
     IndexLike,
     add,
+    affine_value,
     broadcast,
     constant,
     div,
@@ -29,6 +30,7 @@ from relax_mlir.schedules.divisibility import known_divisor
 from relax_mlir.schedules.flat_buffers import FlatAccess
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES
 from relax_mlir.schedules.match_contraction import ContractionOperand
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["GemmDim", "TiledOperand"]
 
@@ -215,9 +217,8 @@ class TiledOperand:
         where = self._point(outer, point, k_index)
         for dimension in sorted(self.operand.edges):
             form = access.forms[dimension]
-            index_: IndexLike = 0
-            for axis, times in form.coefficients.items():
-                index_ = add(index_, multiply(where.get(axis, 0), times))
+            linear = AffineForm(form.coefficients)
+            index_ = affine_value(linear, lambda axis: where.get(axis, 0))
             # Unsigned comparison: negative indices wrap around to large ones.
             tests.append(less(subtract(index_, -form.constant), sizes[dimension]))
         first, *others = tests

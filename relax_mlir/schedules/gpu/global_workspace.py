@@ -15,13 +15,14 @@ from relax_mlir.rewrite.patterns import walk
 from relax_mlir.schedules.gpu.affine_index import (
     ACCESSES,
     STORES,
-    AffineSum,
     BufferAccess,
     access_at,
     accessed_range,
     argument_range,
+    span_of,
 )
 from relax_mlir.schedules.gpu.memory_spaces import is_launch_local
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["cross_thread_buffers"]
 
@@ -110,11 +111,11 @@ def _is_div_mod_indexed(accesses: Sequence[BufferAccess], id_: ir.Value) -> bool
     return not divisors["div"].isdisjoint(divisors["rem"])
 
 
-def _division(total: AffineSum, id_: ir.Value) -> tuple[str, int] | None:
+def _division(total: AffineForm[ir.Value], id_: ir.Value) -> tuple[str, int] | None:
     """The kind and divisor of an index ``id // c`` or ``id % c``; None for others."""
-    if len(total.terms) != 1 or total.constant:
+    if len(total.coefficients) != 1 or total.constant:
         return None
-    ((value, coefficient),) = total.terms.items()
+    ((value, coefficient),) = total.coefficients.items()
     owner = value.owner
     if coefficient != 1 or isinstance(owner, ir.Block) or owner.name not in _DIVISIONS:
         return None
@@ -132,7 +133,9 @@ _DIVISIONS = {
 
 def _depends_on_id(access: BufferAccess, id_: ir.Value) -> bool:
     return any(
-        _is_computed_from(v, id_) for total in access.indices for v in total.terms
+        _is_computed_from(v, id_)
+        for total in access.indices
+        for v in total.coefficients
     )
 
 
@@ -146,7 +149,10 @@ def _is_computed_from(value: ir.Value, id_: ir.Value) -> bool:
 def _indices_key(access: BufferAccess) -> Any:  # Any: nested tuples
     """Structural key of the indices; loops with equal bounds are equal."""
     sums = (
-        (total.constant, frozenset((_index_key(v), n) for v, n in total.terms.items()))
+        (
+            total.constant,
+            frozenset((_index_key(v), n) for v, n in total.coefficients.items()),
+        )
         for total in access.indices
     )
     return (access.lanes, *sums)
@@ -168,12 +174,12 @@ def _determined_ids(
 ) -> list[ir.Value]:
     """The ids that an index determines uniquely, as digits of a mixed-radix number."""
     sums = [access.indices[dimension] for access in accesses]
-    digits = []
+    digits: dict[ir.Value, int] = {}
     for id_ in ids:
-        steps = {total.terms.get(id_, 0) for total in sums}
+        steps = {total.coefficients.get(id_, 0) for total in sums}
         if len(steps) != 1:
             return []
-        digits += [(step, id_) for step in steps if step > 0]
+        digits.update((id_, step) for step in steps if step > 0)
     id_set = {*ids}
     uniform, remainders = zip(
         *(_split_uniform(total, id_set) for total in sums), strict=True
@@ -186,23 +192,16 @@ def _determined_ids(
     )
     if accessed is None:
         return []
-    extent: int | None = accessed[1]
-    for step, id_ in sorted(digits, key=lambda digit: digit[0]):
-        if extent is None or step < extent:
-            return []
-        last = argument_range(id_)
-        extent = None if last is None else extent + step * last[1]
-    return [id_ for _, id_ in digits]
+    is_unique = AffineForm(digits).determines_variables(span_of, accessed[1] - 1)
+    return list(digits) if is_unique else []
 
 
 def _split_uniform(
-    total: AffineSum, ids: set[ir.Value]
-) -> tuple[dict[ir.Value, int], AffineSum]:
+    total: AffineForm[ir.Value], ids: set[ir.Value]
+) -> tuple[dict[ir.Value, int], AffineForm[ir.Value]]:
     """Splits an index into terms that are uniform over the ids, and the rest without ids."""
-    uniform = {v: n for v, n in total.terms.items() if _is_uniform(v, ids)}
-    known = ids | set(uniform)
-    kept = {v: n for v, n in total.terms.items() if v not in known}
-    return uniform, AffineSum(kept, total.constant)
+    uniform = {v: n for v, n in total.coefficients.items() if _is_uniform(v, ids)}
+    return uniform, total.restricted(lambda v: v not in ids and v not in uniform)
 
 
 def _is_uniform(value: ir.Value, ids: set[ir.Value]) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from mlir import ir
 
@@ -14,17 +13,16 @@ from relax_mlir.schedules.builder import index, op
 from relax_mlir.schedules.gpu.affine_index import (
     ACCESSES,
     STORES,
-    AffineSum,
     BufferAccess,
     access_at,
     accessed_range,
-    argument_range,
     emit_affine_sum,
+    span_of,
     structural_key,
-    value_range,
 )
 from relax_mlir.schedules.gpu.combiner_reader import depends_on
 from relax_mlir.schedules.gpu.launch import alloc_shared
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "compact_buffers",
@@ -83,23 +81,18 @@ def stores_distinct_elements(store: ir.OpView, loop: ir.OpView) -> bool:
     type_ = ir.MemRefType(store.operands[access.first - 1].type)
     if access.lanes != 1 or any(size < 0 for size in type_.shape):
         return False
-    total = AffineSum({})
+    total = AffineForm[ir.Value]({})
     for size, place in zip(type_.shape, access.indices, strict=True):
         total = place.plus(total, size)
     induction_var = loop.regions[0].blocks[0].arguments[0]
-    varying = [
-        (abs(coefficient), value)
-        for value, coefficient in total.terms.items()
-        if not _is_launch_constant(value, is_private=False)
-        and not _is_outer_loop(value, loop)
-    ]
-    extent = 1
-    for step, value in sorted(varying, key=lambda term: term[0]):
-        iterations = value_range(value)
-        if step < extent or iterations is None:
-            return False
-        extent += step * (iterations[1] - iterations[0])
-    return induction_var in total.terms
+    varying = total.restricted(
+        lambda value: (
+            not _is_launch_constant(value, is_private=False)
+            and not _is_outer_loop(value, loop)
+        )
+    )
+    is_distinct = varying.determines_variables(span_of, needs_every_span=True)
+    return is_distinct and induction_var in total.coefficients
 
 
 def _is_outer_loop(value: ir.Value, loop: ir.OpView) -> bool:
@@ -163,11 +156,13 @@ def _shrink(buffer: ir.Value, accesses: Sequence[BufferAccess], dimension: int) 
     sums = [a.indices[dimension] for a in accesses]
     lanes = [a.lanes if is_last else 1 for a in accesses]
     shared = {
-        structural_key(v): (v, coefficient) for v, coefficient in sums[0].terms.items()
+        structural_key(v): (v, coefficient)
+        for v, coefficient in sums[0].coefficients.items()
     }
     for total in sums[1:]:
         keys = {
-            structural_key(v): coefficient for v, coefficient in total.terms.items()
+            structural_key(v): coefficient
+            for v, coefficient in total.coefficients.items()
         }
         shared = {k: e for k, e in shared.items() if keys.get(k) == e[1]}
     id_terms = {
@@ -182,14 +177,18 @@ def _shrink(buffer: ir.Value, accesses: Sequence[BufferAccess], dimension: int) 
     # Iterations of a loop in the base must not share elements.
     while True:
         fixed = {*id_terms, *(key for key, _, _ in induction_vars)}
-        remainders = [_without(total, fixed) for total in sums]
+        remainders = [
+            total.restricted(lambda v, keys=fixed: structural_key(v) not in keys)
+            for total in sums
+        ]
         extents = accessed_range(remainders, lanes)
         if extents is None:
             return size
         low, extent = extents
-        steps = [(value, coefficient) for _, value, coefficient in induction_vars]
-        if _iterations_are_disjoint(steps, extent) and _is_written_first(
-            steps, accesses[0]
+        # Smallest coefficient first, and inner loops before outer ones of the same.
+        steps = AffineForm({v: n for _, v, n in reversed(induction_vars)})
+        if steps.determines_variables(span_of, extent - 1) and _is_written_first(
+            steps.coefficients, accesses[0]
         ):
             break
         induction_vars = induction_vars[:-1]
@@ -198,7 +197,7 @@ def _shrink(buffer: ir.Value, accesses: Sequence[BufferAccess], dimension: int) 
     for access, remainder in zip(accesses, remainders, strict=True):
         operation = access.operation
         with ir.InsertionPoint(operation), operation.location:
-            place = emit_affine_sum(remainder.plus(AffineSum({}, low), -1))
+            place = emit_affine_sum(remainder.shifted(-low))
             operation.operation.operands[access.first + dimension] = index(place)
     return extent
 
@@ -222,38 +221,8 @@ def _is_induction_var(value: ir.Value) -> bool:
     return isinstance(owner, ir.Block) and owner.owner.operation.name == "scf.for"
 
 
-def _without(total: AffineSum, keys: set[Any]) -> AffineSum:  # Any: of key_of
-    kept = {
-        v: coefficient
-        for v, coefficient in total.terms.items()
-        if structural_key(v) not in keys
-    }
-    return AffineSum(kept, total.constant)
-
-
-def _iterations_are_disjoint(
-    induction_vars: Sequence[tuple[ir.Value, int]], extent: int
-) -> bool:
-    """Whether no two iterations of some loops access the same element.
-
-    Args:
-        induction_vars: with strides, largest first; extent: elements per iteration.
-    """
-    known: int | None = extent
-    for value, step in reversed(induction_vars):
-        if known is None or step < known:
-            return False
-        iterations = argument_range(value)
-        known = (
-            None
-            if iterations is None
-            else known + step * (iterations[1] - iterations[0])
-        )
-    return True
-
-
 def _is_written_first(
-    induction_vars: Sequence[tuple[ir.Value, int]], first: BufferAccess
+    induction_vars: Collection[ir.Value], first: BufferAccess
 ) -> bool:
     """Whether iterations of the loops that do not index a buffer write it before they read.
 
@@ -262,7 +231,7 @@ def _is_written_first(
     """
     if not induction_vars:
         return True
-    indexing_loops = [c.owner.owner.operation for c, _ in induction_vars]
+    indexing_loops = [v.owner.owner.operation for v in induction_vars]
     conditions: list[ir.Value] = []
     others: set[ir.Value] = set()
     is_inside = True  # the innermost of these loops

@@ -16,11 +16,12 @@ from itertools import pairwise, starmap
 from mlir import ir
 from mlir.dialects import nvvm
 
-from relax_mlir.analysis.index_maps import AffineForm, TiledIndex
+from relax_mlir.analysis.index_maps import TiledIndex
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.schedules.builder import (
     IndexLike,
     add,
+    affine_value,
     index,
     multiply,
     op,
@@ -34,6 +35,7 @@ from relax_mlir.schedules.gpu.async_pipeline import Mbarriers
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES, alloc_shared, shared_type
 from relax_mlir.schedules.match_contraction import ContractionOperand
 from relax_mlir.schedules.rule import NotApplicable
+from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["SWIZZLE_BYTES", "TmaOperand", "plan_tma_operand", "window_axes"]
 
@@ -49,21 +51,22 @@ class _Dimension:
     Attributes:
         extent: of the dimension; stride: in elements.
         dimension: number of the buffer's dimension; of several fused ones, the innermost.
-        coefficients: coefficients of the coordinate by axis; constant: of the coordinate.
+        coordinate: affine form of the axes.
     """
 
     extent: IndexLike
     stride: IndexLike
     dimension: int
-    coefficients: Mapping[int, int]
-    constant: int = 0
+    coordinate: AffineForm[int]
+
+    @property
+    def coefficients(self) -> Mapping[int, int]:
+        """The coefficients of the coordinate."""
+        return self.coordinate.coefficients
 
     def at(self, point: Mapping[int, IndexLike]) -> IndexLike:
         """The coordinate of a point; missing axes are 0."""
-        total: IndexLike = self.constant
-        for axis, coefficient in self.coefficients.items():
-            total = add(total, multiply(point.get(axis, 0), coefficient))
-        return total
+        return affine_value(self.coordinate, lambda axis: point.get(axis, 0))
 
 
 @dataclass(frozen=True)
@@ -200,7 +203,7 @@ def window_axes(operand: ContractionOperand) -> set[int]:
         for form in operand.access.forms
         if not isinstance(form, TiledIndex)
         for axis in form.coefficients
-        if form.single_axis is None or form.constant or form.coefficients[axis] != 1
+        if form.single_variable is None or form.constant or form.coefficients[axis] != 1
     }
 
 
@@ -228,7 +231,7 @@ def plan_tma_operand(
     *outer, inner = dimensions
     if inner.stride != 1 or any(known_divisor(d.stride) % alignment for d in outer):
         raise NotApplicable("an operand's strides are not multiples of 16 bytes")
-    if inner.constant % alignment:
+    if inner.coordinate.constant % alignment:
         raise NotApplicable("an operand's tiles are not aligned to 16 bytes")
     if len(dimensions) > _MAX_RANK:
         raise NotApplicable("an operand has more than 5 dimensions")
@@ -315,10 +318,10 @@ def _dimensions(
         if form.constant or windows & coefficients.keys():
             if min(coefficients.values(), default=1) < 1:
                 raise NotApplicable("an operand's windows have a negative stride")
-            found.append(
-                _Dimension(size, stride, dimension, coefficients, form.constant)
-            )
+            found.append(_Dimension(size, stride, dimension, form))
         elif any(extents.get(axis, 1) != 1 for axis in coefficients):
             (axis,) = coefficients
-            found.append(_Dimension(extents[axis], stride, dimension, {axis: 1}))
+            found.append(
+                _Dimension(extents[axis], stride, dimension, AffineForm({axis: 1}))
+            )
     return tuple(found)

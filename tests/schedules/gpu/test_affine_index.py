@@ -10,7 +10,6 @@ from mlir import ir
 from relax_mlir.ir.traversal import operations_named
 from relax_mlir.schedules.gpu.affine_index import (
     STORES,
-    AffineSum,
     access_at,
     accessed_range,
     affine_sum_of,
@@ -19,6 +18,7 @@ from relax_mlir.schedules.gpu.affine_index import (
     structural_key,
     value_range,
 )
+from relax_mlir.symbolic.affine_forms import AffineForm
 from tests.analysis.index_programs import (
     compute,
     program,
@@ -59,8 +59,8 @@ def loops(text: str = _LOOPS) -> str:
     return "%c0 = arith.constant 0 : index\n" + text
 
 
-def at(total: AffineSum, values: dict[ir.Value, int]) -> int:
-    return total.constant + sum(f * values[v] for v, f in total.terms.items())
+def at(total: AffineForm[ir.Value], values: dict[ir.Value, int]) -> int:
+    return total.constant + sum(f * values[v] for v, f in total.coefficients.items())
 
 
 def is_sum(tree: Tree) -> bool:
@@ -85,10 +85,10 @@ def test_sums_and_their_ranges(listed: list[Tree]) -> None:
             if numbers is None:
                 continue
             total = affine_sum_of(value)
-            assert all(total.terms.values())
+            assert all(total.coefficients.values())
             if is_sum(tree):
-                assert set(total.terms) <= {i, j}, tree
-            if set(total.terms) <= {i, j}:
+                assert set(total.coefficients) <= {i, j}, tree
+            if set(total.coefficients) <= {i, j}:
                 made = [at(total, {i: p["i"], j: p["j"]}) for p in _POINTS]
                 assert made == numbers, tree
             known = accessed_range([total], [1])
@@ -137,7 +137,7 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
 def test_other_ranges_are_not_known(tree: Tree) -> None:
     with used_values(program([tree], ["n"], loops())) as (value,):
         assert value_range(value) is None
-        assert accessed_range([affine_sum_of(value), AffineSum({}, 3)], [1, 1]) is None
+        assert accessed_range([affine_sum_of(value), AffineForm({}, 3)], [1, 1]) is None
 
 
 def test_sums_of_a_single_term() -> None:
@@ -152,21 +152,21 @@ def test_sums_of_a_single_term() -> None:
     ]
     with used_values(program(["i", *listed], [], loops())) as (i, a, b, *found):
         assert [affine_sum_of(a), affine_sum_of(b)] == [
-            AffineSum({a: 1}),
-            AffineSum({b: 1}),
+            AffineForm({a: 1}),
+            AffineForm({b: 1}),
         ]
         assert list(map(affine_sum_of, found)) == [
-            AffineSum({}),
-            AffineSum({i: 3}, 3),
-            AffineSum({i: -3}, 3),
-            AffineSum({}),
-            AffineSum({}, 6),
+            AffineForm({}),
+            AffineForm({i: 3}, 3),
+            AffineForm({i: -3}, 3),
+            AffineForm({}),
+            AffineForm({}, 6),
         ]
 
 
 def test_spans_contain_all_lanes() -> None:
     with used_values(program(["i", "j"], [], loops())) as (i, j):
-        first, second = AffineSum({i: 4, j: -1}, 10), AffineSum({j: 2})
+        first, second = AffineForm({i: 4, j: -1}, 10), AffineForm({j: 2})
         everywhere = [
             {*range(a, a + 4), *range(b, b + 2)}
             for p in _POINTS
@@ -181,11 +181,11 @@ def test_sums_are_computed_where_they_are_needed() -> None:
     with used_values(program(["i", "j"], [], loops())) as (i, j):
         use = next(iter(j.uses)).owner
         with ir.InsertionPoint(use):
-            emitted = emit_affine_sum(AffineSum({i: 4, j: -1}, 10))
-            assert emit_affine_sum(AffineSum({}, 7)) == 7
-            assert emit_affine_sum(AffineSum({i: 1})) == i
+            emitted = emit_affine_sum(AffineForm({i: 4, j: -1}, 10))
+            assert emit_affine_sum(AffineForm({}, 7)) == 7
+            assert emit_affine_sum(AffineForm({i: 1})) == i
         assert isinstance(emitted, ir.Value)
-        assert affine_sum_of(emitted) == AffineSum({i: 4, j: -1}, 10)
+        assert affine_sum_of(emitted) == AffineForm({i: 4, j: -1}, 10)
 
 
 def test_equal_computations() -> None:
@@ -240,8 +240,8 @@ def test_accesses() -> None:
             access = access_at(operation, place)
             assert (access.first, access.lanes) == (place + 1, lanes)
             assert access.indices == (
-                AffineSum({argument: 1}),
-                AffineSum({argument: 1}),
+                AffineForm({argument: 1}),
+                AffineForm({argument: 1}),
             )
             assert access.operation == operation
 
