@@ -12,7 +12,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
 from relax_mlir.errors import IRError
 from relax_mlir.ir.traversal import own_operations, values_read
-from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import contains, hull
 
 __all__ = [
     "argument_shape",
@@ -253,18 +253,14 @@ def _check_access(
         form = affine_form(index, axes)
         if form is None or any(extents[a] < 0 for a in form.coefficients):
             continue
-        low, high = _range(form, extents)
-        if low < 0 or high >= size:
+        found = form.range_over(
+            lambda a: hull([(0, 0), (extents[a] - 1, extents[a] - 1)])
+        )
+        if not contains((0, size - 1), found):
+            low, high = found
             raise ValueError(
                 f"index {number}: expected 0 to {size - 1}, got {low} to {high}"
             )
-
-
-def _range(form: AffineForm[int], extents: Sequence[int]) -> tuple[int, int]:
-    """The least and greatest value of an affine form over a domain."""
-    ends = [factor * (extents[axis] - 1) for axis, factor in form.coefficients.items()]
-    low = form.constant + sum(min(end, 0) for end in ends)
-    return low, form.constant + sum(max(end, 0) for end in ends)
 
 
 def argument_symbols(function: func.FuncOp) -> dict[ir.Value, str]:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from relax_mlir.symbolic import intervals
+from relax_mlir.symbolic.intervals import Range
+
 __all__ = ["AffineForm"]
 
 V = TypeVar("V", bound=Hashable)
@@ -69,6 +72,13 @@ class AffineForm(Generic[V]):
         total = AffineForm[W]({}, self.constant)
         for variable, value in self.coefficients.items():
             total = total.plus(form_of(variable), value)
+        return total
+
+    def range_over(self, range_of: Callable[[V], Range]) -> Range:
+        """The interval of the values of the form, for intervals of its variables."""
+        total: Range = self.constant, self.constant
+        for variable, value in self.coefficients.items():
+            total = intervals.add(total, intervals.scaled(range_of(variable), value))
         return total
 
     def determines_variables(

@@ -63,10 +63,10 @@ def _lower(dim: "Dim", ranges: _RangeItems, depth: int) -> int | None:
 def _termwise_lower(dim: "Expr", ranges: _RangeItems) -> int | None:
     total = 0
     for monomial, coefficient in dim.terms:
-        edge = _monomial_range(monomial, ranges)[0 if coefficient > 0 else 1]
-        if edge is None:
+        low, _ = intervals.scaled(_monomial_range(monomial, ranges), coefficient)
+        if low is None:
             return None
-        total += coefficient * edge
+        total += low
     return total
 
 

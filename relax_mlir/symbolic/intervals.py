@@ -1,13 +1,17 @@
 """Integer interval arithmetic with unbounded ends.
 
 An interval is (least, greatest), both inclusive; None stands for no bound on that side.
+Operations return an interval that contains all results. The recognisers of expressions
+(sizes, scalar expressions, SSA values) are elsewhere and call these.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Range: TypeAlias = tuple[int | None, int | None]
+
+UNBOUNDED: Range = (None, None)
 
 
 def tightest_lower(values: Iterable[int | None]) -> int | None:
@@ -25,11 +29,65 @@ def lower_of_all(values: Sequence[int | None]) -> int | None:
     return None if None in values else tightest_upper(values)
 
 
+def upper_of_all(values: Sequence[int | None]) -> int | None:
+    """An upper bound of all of several values; None if any has none."""
+    return None if None in values else tightest_lower(values)
+
+
+def hull(ranges: Sequence[Range]) -> Range:
+    """The interval of a value that is in one of several intervals, as of a select."""
+    lows, highs = zip(*ranges, strict=True)
+    return lower_of_all(lows), upper_of_all(highs)
+
+
+def intersection(ranges: Sequence[Range]) -> Range:
+    """The interval of a value that is in each of several intervals."""
+    lows, highs = zip(*ranges, strict=True)
+    return tightest_lower(lows), tightest_upper(highs)
+
+
+def contains(outer: Range, inner: Range) -> bool:
+    """Whether each value of ``inner`` is one of ``outer``."""
+    return intersection([outer, inner]) == inner
+
+
+def single_value(a: Range) -> int | None:
+    """The value of an interval that has only one; else None."""
+    return a[0] if a[0] == a[1] else None
+
+
 def minimum(ranges: Sequence[Range]) -> Range:
     """The interval of the minimum of several values."""
-    return lower_of_all([low for low, _ in ranges]), tightest_upper(
-        high for _, high in ranges
-    )
+    lows, highs = zip(*ranges, strict=True)
+    return lower_of_all(lows), tightest_upper(highs)
+
+
+def maximum(ranges: Sequence[Range]) -> Range:
+    """The interval of the maximum of several values."""
+    lows, highs = zip(*ranges, strict=True)
+    return tightest_lower(lows), upper_of_all(highs)
+
+
+# Ends of these two may also be expressions with the operators ``+`` and ``-``.
+
+
+def add(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The interval of ``x + y``."""
+    (a_low, a_high), (b_low, b_high) = a, b
+    low = None if a_low is None or b_low is None else a_low + b_low
+    return low, None if a_high is None or b_high is None else a_high + b_high
+
+
+def subtract(a: tuple[Any, Any], b: tuple[Any, Any]) -> tuple[Any, Any]:
+    """The interval of ``x - y``."""
+    (a_low, a_high), (b_low, b_high) = a, b
+    low = None if a_low is None or b_high is None else a_low - b_high
+    return low, None if a_high is None or b_low is None else a_high - b_low
+
+
+def negated(a: Range) -> Range:
+    """The interval of ``-x``."""
+    return subtract((0, 0), a)
 
 
 def product(a: Range, b: Range) -> Range:
@@ -41,22 +99,57 @@ def product(a: Range, b: Range) -> Range:
     )
 
 
+def scaled(a: Range, factor: int) -> Range:
+    """The interval of ``factor * x``."""
+    if factor < 0:
+        return scaled(negated(a), -factor)
+    low, high = a
+    if factor == 0:
+        return 0, 0
+    return (
+        None if low is None else factor * low,
+        None if high is None else factor * high,
+    )
+
+
 def floordiv(a: Range, b: Range) -> Range:
     """The interval of ``x // y``, for a nonzero divisor of known sign."""
     (x_low, x_high), (y_low, y_high) = a, b
     if y_high is not None and y_high <= 0 and y_low != 0:
-        return floordiv(_negated(a), _negated(b))
+        return floordiv(negated(a), negated(b))
     if y_low is None or y_low < 0 or y_high == 0:
-        return None, None
+        return UNBOUNDED
     divisors = max(y_low, 1), y_high
     low = None if x_low is None else min(_quotient(x_low, y) for y in divisors)
     high = None if x_high is None else max(_quotient(x_high, y) for y in divisors)
     return low, high
 
 
-def _negated(a: Range) -> Range:
-    low, high = a
-    return None if high is None else -high, None if low is None else -low
+def floormod(a: Range, b: Range) -> Range:
+    """The interval of ``x % y``, with the sign of a nonzero divisor of known sign."""
+    low, high = b
+    if high is not None and high <= 0 and low != 0:
+        return negated(floormod(negated(a), negated(b)))
+    if low is None or low < 0 or high == 0:
+        return UNBOUNDED
+    whole = 0, None if high is None else high - 1
+    quotient = single_value(floordiv(a, b))
+    if quotient is None:
+        return intersection([whole, (0, a[1])]) if _is_nonnegative(a) else whole
+    return intersection([whole, subtract(a, scaled((max(low, 1), high), quotient))])
+
+
+def truncmod(a: Range, b: Range) -> Range:
+    """The interval of the remainder of a division rounded to 0, with the sign of ``x``."""
+    low, high = hull([b, negated(b)])
+    if high == 0:
+        return UNBOUNDED
+    size = None if low is None or high is None else (low + 1, high - 1)
+    return intersection([size or UNBOUNDED, hull([a, (0, 0)])])
+
+
+def _is_nonnegative(a: Range) -> bool:
+    return a[0] is not None and a[0] >= 0
 
 
 def _ends(a: Range) -> tuple[float, float]:

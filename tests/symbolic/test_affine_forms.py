@@ -24,6 +24,10 @@ forms = st.builds(
     st.integers(-3, 3),
 )
 
+ranges = st.tuples(st.integers(-2, 1), st.integers(0, 3)).map(
+    lambda pair: (pair[0], pair[0] + pair[1])
+)
+
 
 def at(form: AffineForm[str], point: Mapping[str, int]) -> int:
     return form.constant + sum(n * point[v] for v, n in form.coefficients.items())
@@ -74,6 +78,21 @@ def test_substitution(form: AffineForm[str], of: dict[str, AffineForm[str]]) -> 
     for point in _DOMAIN:
         inner = {variable: at(of[variable], point) for variable in _VARIABLES}
         assert at(result, point) == at(form, inner)
+
+
+@given(forms, st.fixed_dictionaries(dict.fromkeys(_VARIABLES, ranges)))
+def test_ranges(form: AffineForm[str], of: dict[str, tuple[int, int]]) -> None:
+    spans = [range(low, high + 1) for low, high in of.values()]
+    points = [dict(zip(of, p, strict=True)) for p in itertools.product(*spans)]
+    made = [at(form, point) for point in points]
+    assert form.range_over(of.__getitem__) == (min(made), max(made))
+
+
+def test_ranges_without_bounds() -> None:
+    form = AffineForm({"a": 2, "b": -3}, 1)
+    half = {"a": (1, None), "b": (None, 4)}
+    assert form.range_over(half.__getitem__) == (-9, None)
+    assert form.range_over(lambda v: (None, 0)) == (None, None)
 
 
 def test_restriction_keeps_the_constant() -> None:

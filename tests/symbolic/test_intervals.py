@@ -1,11 +1,13 @@
 """Interval arithmetic against all values of small intervals."""
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from relax_mlir.symbolic import intervals
+from relax_mlir.symbolic.dims import symbol
 from relax_mlir.symbolic.intervals import Range
 
 _SMALL = range(-3, 5)
@@ -41,8 +43,11 @@ def hull(values: list[int]) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("interval", "exact"),
     [
+        (intervals.add, lambda x, y: x + y),
+        (intervals.subtract, lambda x, y: x - y),
         (intervals.product, lambda x, y: x * y),
         (lambda a, b: intervals.minimum([a, b]), min),
+        (lambda a, b: intervals.maximum([a, b]), max),
     ],
 )
 def test_closed_intervals_are_the_hull_of_all_values(
@@ -51,6 +56,109 @@ def test_closed_intervals_are_the_hull_of_all_values(
     for a, b in itertools.product(_INTERVALS, _INTERVALS):
         points = itertools.product(values_of(a), values_of(b))
         assert interval(a, b) == hull([exact(x, y) for x, y in points]), (a, b)
+
+
+@pytest.mark.parametrize("factor", range(-3, 4))
+def test_multiples(factor: int) -> None:
+    for a in _INTERVALS:
+        for x in opened(a):
+            expected = intervals.product(x, (factor, factor))
+            assert intervals.scaled(x, factor) == expected, (x, factor)
+        assert intervals.scaled(a, factor) == hull([factor * p for p in values_of(a)])
+
+
+def test_negated_intervals() -> None:
+    for a in _INTERVALS:
+        for x in opened(a):
+            assert intervals.negated(x) == mirrored(x)
+
+
+@pytest.mark.parametrize(
+    ("interval", "exact"),
+    [
+        (intervals.add, lambda x, y: x + y),
+        (intervals.subtract, lambda x, y: x - y),
+        (lambda a, b: intervals.minimum([a, b]), min),
+        (lambda a, b: intervals.maximum([a, b]), max),
+    ],
+)
+def test_intervals_without_bounds_are_bounded_where_all_values_are(
+    interval: Callable[[Range, Range], Range], exact: Callable[[int, int], int]
+) -> None:
+    for a, b in itertools.product([(-3, 1), (0, 4), (2, 2)], [(-1, 5), (1, 1)]):
+        for x, y in itertools.product(opened(a), opened(b)):
+            values = [exact(p, q) for p in values_of(x) for q in values_of(y)]
+            assert interval(x, y) == _without_far(values, far=_FAR - 9), (x, y)
+
+
+@pytest.mark.parametrize(
+    ("interval", "exact"),
+    [(intervals.floormod, lambda x, y: x % y), (intervals.truncmod, math.fmod)],
+)
+def test_remainders_contain_all_values(
+    interval: Callable[[Range, Range], Range], exact: Callable[[int, int], float]
+) -> None:
+    for a, b in itertools.product(_INTERVALS, _DIVISORS):
+        for x, y in itertools.product(opened(a), opened(b)):
+            values = [int(exact(p, q)) for p in values_of(x) for q in values_of(y) if q]
+            assert intervals.contains(interval(x, y), hull(values)), (x, y)
+
+
+def test_remainders_by_one_divisor_are_the_hull_of_all_values() -> None:
+    for a, divisor in itertools.product(_INTERVALS, (-5, -3, -1, 1, 2, 4, 9)):
+        values = [x % divisor for x in values_of(a)]
+        assert intervals.floormod(a, (divisor, divisor)) == hull(values), (a, divisor)
+
+
+@pytest.mark.parametrize(
+    ("interval", "a", "b", "expected"),
+    [
+        (intervals.floormod, (None, None), (1, 4), (0, 3)),
+        (intervals.floormod, (None, None), (-4, 0), (-3, 0)),
+        (intervals.floormod, (None, None), (1, None), (0, None)),
+        (intervals.floormod, (0, 2), (2, None), (0, 2)),
+        (intervals.floormod, (0, 2), (3, None), (0, 2)),
+        (intervals.floormod, (1, 2), (3, 7), (1, 2)),
+        (intervals.floormod, (9, 10), (6, 7), (2, 4)),
+        (intervals.floormod, (9, 10), (0, 7), (0, 6)),
+        (intervals.floormod, (-1, 1), (None, 4), (None, None)),
+        (intervals.floormod, (3, 3), (0, 0), (None, None)),
+        (intervals.truncmod, (None, None), (-4, 2), (-3, 3)),
+        (intervals.truncmod, (2, None), (3, None), (0, None)),
+        (intervals.truncmod, (-1, 5), (4, 4), (-1, 3)),
+        (intervals.truncmod, (-9, 1), (None, 4), (-9, 1)),
+        (intervals.truncmod, (3, 3), (0, 0), (None, None)),
+    ],
+)
+def test_remainders(
+    interval: Callable[[Range, Range], Range], a: Range, b: Range, expected: Range
+) -> None:
+    assert interval(a, b) == expected
+
+
+def test_hulls_and_intersections() -> None:
+    for a, b in itertools.product(_INTERVALS, _INTERVALS):
+        for x, y in itertools.product(opened(a), opened(b)):
+            either = [*values_of(x), *values_of(y)]
+            both = {*values_of(x)} & {*values_of(y)}
+            assert intervals.hull([x, y]) == _without_far(either), (x, y)
+            if both:
+                common = intervals.intersection([x, y])
+                assert common == _without_far([*both]), (x, y)
+            is_inside = both == {*values_of(y)}
+            assert intervals.contains(x, y) is is_inside, (x, y)
+
+
+def test_intervals_of_one_value() -> None:
+    assert intervals.single_value((3, 3)) == 3
+    for a in [(3, 4), (3, None), (None, 3), (None, None)]:
+        assert intervals.single_value(a) is None
+
+
+def test_sums_of_symbolic_ends() -> None:
+    n = symbol("n")
+    assert intervals.add((0, n), (n, 1)) == (n, n + 1)
+    assert intervals.subtract((n, n), (1, n)) == (0, n - 1)
 
 
 def test_quotients_of_closed_intervals_are_the_hull_of_all_values() -> None:
@@ -84,13 +192,6 @@ def test_quotients_by_divisors_of_unknown_sign_or_0_are_unbounded() -> None:
         assert intervals.floordiv((1, 2), divisor) == (None, None)
 
 
-def test_minimum_without_bounds() -> None:
-    for a, b in itertools.product([(1, 4), (2, 3)], [(0, 5), (2, 2)]):
-        for x, y in itertools.product(opened(a), opened(b)):
-            values = [min(p, q) for p in values_of(x) for q in values_of(y)]
-            assert intervals.minimum([x, y]) == _without_far(values), (x, y)
-
-
 def test_products_of_large_numbers_are_exact() -> None:
     large = 2**80 + 1
     assert intervals.product((large, large), (3, large)) == (3 * large, large * large)
@@ -105,6 +206,8 @@ def test_best_of_several_bounds() -> None:
     assert intervals.tightest_upper([]) is None
     assert intervals.lower_of_all([4, 3, 5]) == 3
     assert intervals.lower_of_all([4, None, 3]) is None
+    assert intervals.upper_of_all([4, 5, 3]) == 5
+    assert intervals.upper_of_all([4, None, 3]) is None
 
 
 def _without_far(values: list[int], far: int = _FAR) -> Range:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +9,9 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IntImm, PrimExpr, Range, Var
-from relax_mlir.objects.prim.bounds import Bounds, assuming, bounds
+from relax_mlir.objects.prim.bounds import assuming, bounds
 from relax_mlir.objects.prim.simplify import simplify
+from relax_mlir.symbolic import intervals
 
 __all__ = ["Analyzer", "ConstIntBound"]
 
@@ -31,17 +31,11 @@ class ConstIntBound:
     max_value: int
 
 
-def _number(end: float) -> int:
-    if math.isinf(end):
-        return ConstIntBound.POS_INF if end > 0 else ConstIntBound.NEG_INF
-    return int(end)
-
-
 class Analyzer:
     """Simplifies scalar expressions and proves properties of them, given variable ranges."""
 
     def __init__(self) -> None:
-        self._known: dict[Var, Bounds] = {}
+        self._known: dict[Var, intervals.Range] = {}
         self._values: dict[Var, PrimExpr] = {}
 
     def bind(self, var: Var, expr: Any, allow_override: bool = False) -> None:
@@ -64,8 +58,8 @@ class Analyzer:
     ) -> None:
         """Set the constant bounds of a variable."""
         ends = (info.min_value, info.max_value)
-        low = -math.inf if ends[0] <= ConstIntBound.NEG_INF else ends[0]
-        high = math.inf if ends[1] >= ConstIntBound.POS_INF else ends[1]
+        low = None if ends[0] <= ConstIntBound.NEG_INF else ends[0]
+        high = None if ends[1] >= ConstIntBound.POS_INF else ends[1]
         self._known[var] = (low, high)
 
     def simplify(self, expr: Any, steps: int = 2) -> PrimExpr:
@@ -84,9 +78,12 @@ class Analyzer:
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """The constant lower and upper bound of an integer expression."""
         low, high = self._bounds(prim.convert(expr))
-        return ConstIntBound(_number(low), _number(high))
+        return ConstIntBound(
+            ConstIntBound.NEG_INF if low is None else low,
+            ConstIntBound.POS_INF if high is None else high,
+        )
 
-    def _bounds(self, expr: PrimExpr) -> Bounds:
+    def _bounds(self, expr: PrimExpr) -> intervals.Range:
         simplified = self.simplify(expr)
         with assuming(self._known):
             return bounds(simplified)
@@ -128,14 +125,16 @@ class Analyzer:
         if not isinstance(simplified, (prim.LT, prim.LE, prim.EQ)):
             return
         step = 1 if isinstance(simplified, prim.LT) else 0
-        low_a, high_a = self._bounds(simplified.a)
-        low_b, high_b = self._bounds(simplified.b)
+        a, b = self._bounds(simplified.a), self._bounds(simplified.b)
+        is_equal = isinstance(simplified, prim.EQ)
         if isinstance(simplified.a, Var):
-            low = low_b if isinstance(simplified, prim.EQ) else low_a
-            self._known[simplified.a] = (max(low_a, low), min(high_a, high_b - step))
+            _, high = intervals.subtract(b, (step, step))
+            learnt = b if is_equal else (None, high)
+            self._known[simplified.a] = intervals.intersection([a, learnt])
         elif isinstance(simplified.b, Var):
-            high = high_a if isinstance(simplified, prim.EQ) else high_b
-            self._known[simplified.b] = (max(low_b, low_a + step), min(high_b, high))
+            low, _ = intervals.add(a, (step, step))
+            learnt = a if is_equal else (low, None)
+            self._known[simplified.b] = intervals.intersection([b, learnt])
 
 
 def _conjuncts(condition: PrimExpr) -> Iterator[PrimExpr]:

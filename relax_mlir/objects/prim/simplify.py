@@ -15,7 +15,9 @@ from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IntImm, PrimExpr, const
 from relax_mlir.objects.prim.bounds import INDEX_TYPES, bounds, is_assuming
 from relax_mlir.objects.prim.intrinsics import rounded_constant
+from relax_mlir.symbolic import intervals
 from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import UNBOUNDED
 
 __all__ = ["simplify"]
 
@@ -278,8 +280,7 @@ def _nested_remainder(expr: PrimExpr, divisor: int) -> PrimExpr | None:
 
 def _fits(total: _Form, divisor: int, dtype: str) -> bool:
     """Whether a sum is provably in ``[0, divisor)``."""
-    low, high = bounds(_expr(total, dtype))
-    return low >= 0 and high < divisor
+    return intervals.contains((0, divisor - 1), bounds(_expr(total, dtype)))
 
 
 def _min_or_max(expr: prim.Min | prim.Max) -> PrimExpr:
@@ -291,9 +292,11 @@ def _min_or_max(expr: prim.Min | prim.Max) -> PrimExpr:
         difference = _difference(a, b)
         if not difference.coefficients:
             return a if (difference.constant > 0) == (kind is prim.Max) else b
-        low, high = bounds(_expr(difference, a.dtype)) if is_assuming() else (-1, 1)
-        if low >= 0 or high <= 0:
-            return a if (low >= 0) == (kind is prim.Max) else b
+        found = bounds(_expr(difference, a.dtype)) if is_assuming() else UNBOUNDED
+        if intervals.contains((0, None), found):
+            return a if kind is prim.Max else b
+        if intervals.contains((None, 0), found):
+            return b if kind is prim.Max else a
     return kind(a, b)
 
 
@@ -325,8 +328,11 @@ def _decided(kind: type[prim.BinaryExpr], difference: _Form, dtype: str) -> bool
     """The value of ``difference < 0`` or ``<= 0`` if it is the same for all variables."""
     if not is_assuming():
         return None
-    ends = {bool(kind.fold(end, 0)) for end in bounds(_expr(difference, dtype))}
-    return ends.pop() if len(ends) == 1 else None
+    found = bounds(_expr(difference, dtype))
+    greatest = -1 if kind is prim.LT else 0  # for which it holds
+    if intervals.contains((None, greatest), found):
+        return True
+    return False if intervals.contains((greatest + 1, None), found) else None
 
 
 def _sides(difference: _Form, a: PrimExpr) -> tuple[PrimExpr, PrimExpr]:

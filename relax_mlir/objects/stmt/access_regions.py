@@ -15,6 +15,7 @@ from relax_mlir.objects.prim.pointers import Pointer
 from relax_mlir.objects.prim.simplify import simplify
 from relax_mlir.objects.stmt import statements
 from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.symbolic import intervals
 
 __all__ = ["access_regions"]
 
@@ -265,9 +266,9 @@ def _source_region(source: BufferRegion, ranges: Sequence[Range]) -> list[Range]
 
 def _hull(boxes: Sequence[Sequence[Interval]]) -> list[Range]:
     ranges = []
-    for intervals in zip(*boxes, strict=True):
-        low = _min_or_max(prim.Min, [interval[0] for interval in intervals])
-        high = _min_or_max(prim.Max, [interval[1] for interval in intervals])
+    for same_dim in zip(*boxes, strict=True):
+        low = _min_or_max(prim.Min, [interval[0] for interval in same_dim])
+        high = _min_or_max(prim.Max, [interval[1] for interval in same_dim])
         if prim.structurally_equal(low, high):
             ranges.append(Range.from_min_extent(low, prim.const(1, low.dtype)))
         else:
@@ -286,16 +287,6 @@ def _min_or_max(kind: type[prim.BinaryExpr], ends: Sequence[PrimExpr]) -> PrimEx
     for end in distinct[1:]:
         found = simplify(kind(found, end))
     return found
-
-
-def _add_intervals(a: Interval, b: Interval) -> Interval:
-    (a_low, a_high), (b_low, b_high) = a, b
-    return a_low + b_low, a_high + b_high
-
-
-def _sub(a: Interval, b: Interval) -> Interval:
-    (a_low, a_high), (b_low, b_high) = a, b
-    return a_low - b_high, a_high - b_low
 
 
 def _constant(interval: Interval) -> IntImm | None:
@@ -343,8 +334,8 @@ def _max(a: Interval, b: Interval) -> Interval:
 
 
 _COMBINE: Mapping[type, Any] = {
-    prim.Add: _add_intervals,
-    prim.Sub: _sub,
+    prim.Add: intervals.add,
+    prim.Sub: intervals.subtract,
     prim.Mul: _mul,
     prim.FloorDiv: _floor_div,
     prim.FloorMod: _floor_mod,

@@ -10,7 +10,16 @@ from mlir import ir
 
 from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.schedules.builder import IndexLike, add, affine_value
+from relax_mlir.symbolic import intervals
 from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import (
+    UNBOUNDED,
+    Range,
+    contains,
+    floordiv,
+    floormod,
+    hull,
+)
 
 __all__ = [
     "ACCESSES",
@@ -83,12 +92,13 @@ def accessed_range(
     indices: Sequence[AffineForm[ir.Value]], lanes: Sequence[int]
 ) -> tuple[int, int] | None:
     """The lowest element that some accesses touch, and the extent of all; None if unknown."""
-    ranges = [_range(total) for total in indices]
-    known = [r for r in ranges if r is not None]
-    if len(known) < len(ranges):
-        return None
-    low = min(begin for begin, _ in known)
-    return low, max(e + n for (_, e), n in zip(known, lanes, strict=True)) - low
+    low, high = hull(
+        [
+            intervals.add(total.range_over(value_range), (0, count - 1))
+            for total, count in zip(indices, lanes, strict=True)
+        ]
+    )
+    return None if low is None or high is None else (low, high - low + 1)
 
 
 def emit_affine_sum(total: AffineForm[ir.Value]) -> IndexLike:
@@ -99,62 +109,44 @@ def emit_affine_sum(total: AffineForm[ir.Value]) -> IndexLike:
 
 def span_of(value: ir.Value) -> int | None:
     """The greatest minus the least value of a value; None if unknown."""
-    known = value_range(value)
-    return None if known is None else known[1] - known[0]
+    low, high = value_range(value)
+    return None if low is None or high is None else high - low
 
 
-_Range = tuple[int, int] | None
-
-
-def _range(total: AffineForm[ir.Value]) -> _Range:
-    """The bounds of an affine form, inclusive; None if unknown."""
-    low = high = total.constant
-    for value, coefficient in total.coefficients.items():
-        known = value_range(value)
-        if known is None:
-            return None
-        bounds = [coefficient * end for end in known]
-        low, high = low + min(bounds), high + max(bounds)
-    return low, high
-
-
-def value_range(value: ir.Value) -> _Range:
-    """The bounds of a value, inclusive; None if unknown."""
+def value_range(value: ir.Value) -> Range:
+    """The bounds of a value."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return argument_range(value)
-    if owner.name not in _DIVISIONS:
-        return None
+    combine = _DIVISIONS.get(owner.name)
+    if combine is None:
+        return UNBOUNDED
     divisor = constant_of(owner.operands[1])
-    dividend = _range(affine_sum_of(owner.operands[0]))
-    if divisor is None or divisor < 1 or dividend is None or dividend[0] < 0:
-        return None
-    if _DIVISIONS[owner.name]:
-        return dividend[0] // divisor, dividend[1] // divisor
-    is_same_quotient = dividend[0] // divisor == dividend[1] // divisor
-    low, high = (end % divisor for end in dividend)
-    return (low, high) if is_same_quotient else (0, divisor - 1)
+    dividend = affine_sum_of(owner.operands[0]).range_over(value_range)
+    if divisor is None or divisor < 1 or not contains((0, None), dividend):
+        return UNBOUNDED
+    return combine(dividend, (divisor, divisor))
 
 
-# Division operations, for non-negative dividends: whether the result is the quotient.
+# Division operations, which agree for non-negative dividends.
 _DIVISIONS = {
-    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), True),
-    **dict.fromkeys(("arith.remsi", "arith.remui"), False),
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), floordiv),
+    **dict.fromkeys(("arith.remsi", "arith.remui"), floormod),
 }
 
 
-def argument_range(value: ir.Value) -> _Range:
-    """The bounds of an induction variable, or of a block or thread id; None if unknown."""
+def argument_range(value: ir.Value) -> Range:
+    """The bounds of an induction variable, or of a block or thread id."""
     parent = value.owner.owner
     position = ir.BlockArgument(value).arg_number
     if parent.operation.name == "gpu.launch":
         if position >= 6:
-            return None
+            return UNBOUNDED
         count = constant_of(parent.operation.operands[position])
-        return None if count is None else (0, max(count, 1) - 1)
+        return UNBOUNDED if count is None else (0, max(count, 1) - 1)
     if parent.operation.name != "scf.for" or position != 0:
-        return None
+        return UNBOUNDED
     begin, end = (constant_of(v) for v in list(parent.operation.operands)[:2])
     if begin is None or end is None:
-        return None
+        return UNBOUNDED
     return begin, max(begin, end - 1)

@@ -39,6 +39,7 @@ from relax_mlir.schedules.match_contraction import (
 from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import contains
 
 __all__ = [
     "GemmKernel",
@@ -103,12 +104,8 @@ def _padded(plan: ContractionPlan, padding: Padding) -> ContractionOperand:
     for dimension, form in enumerate(plan.a.forms):
         assert isinstance(form, AffineForm)  # plan_gemm has checked it
         shifted = form.shifted(-padding.before[dimension])
-        ends = [n * (static_size(extents[a]) - 1) for a, n in form.coefficients.items()]
-        least, most = (
-            shifted.constant + sum(choose(0, end) for end in ends)
-            for choose in (min, max)
-        )
-        if least < 0 or most >= padding.sizes[dimension]:
+        reached = shifted.range_over(lambda axis: (0, static_size(extents[axis]) - 1))
+        if not contains((0, padding.sizes[dimension] - 1), reached):
             edges.add(dimension)
         forms.append(shifted)
     access = Access(padding.source, tuple(forms))

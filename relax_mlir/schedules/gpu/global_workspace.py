@@ -23,6 +23,7 @@ from relax_mlir.schedules.gpu.affine_index import (
 )
 from relax_mlir.schedules.gpu.memory_spaces import is_launch_local
 from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import UNBOUNDED
 
 __all__ = ["cross_thread_buffers"]
 
@@ -162,8 +163,8 @@ def _index_key(value: ir.Value) -> Any:  # Any: nested tuples
     owner = value.owner
     if isinstance(owner, ir.Block):
         is_counter = owner.owner.operation.name == "scf.for"
-        known = argument_range(value) if is_counter else None
-        return value if known is None else known
+        known = argument_range(value) if is_counter else UNBOUNDED
+        return value if known == UNBOUNDED else known
     if not owner.name.startswith("arith."):
         return value
     return (owner.name, constant_of(value), *map(_index_key, owner.operands))

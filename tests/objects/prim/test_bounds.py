@@ -1,29 +1,27 @@
-"""Bounds of PrimExprs against all values of their variables."""
-
-import math
+"""Range of PrimExprs against all values of their variables."""
 
 import pytest
 from hypothesis import given, settings
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.prim.bounds import Bounds, assuming, bounds, is_assuming
+from relax_mlir.objects.prim.bounds import assuming, bounds, is_assuming
+from relax_mlir.symbolic.intervals import UNBOUNDED, Range, contains
 from tests.objects.prim.terms import I, J, Limits, indices, limits, points, value_of
-
-_INF = math.inf
 
 
 @settings(max_examples=150)
 @given(indices, limits)
 def test_bounds_hold_for_all_values(term: PrimExpr, known: Limits) -> None:
     with assuming(known):
-        low, high = bounds(term)
+        found = bounds(term)
     with assuming({I: known[I]}):
         less_known = bounds(term)
-    assert bounds(term)[0] <= less_known[0] <= low
-    assert bounds(term)[1] >= less_known[1] >= high
+    assert contains(bounds(term), less_known)
+    assert contains(less_known, found)
     for values in points(known):
-        assert low <= value_of(term, values) <= high, (str(term), values)
+        value = value_of(term, values)
+        assert contains(found, (value, value)), (str(term), values)
 
 
 @pytest.mark.parametrize("number", [-3, -1, 1, 2, 5])
@@ -39,8 +37,7 @@ def test_operations_with_numbers_are_the_hull_of_all_values(
 
     if kind in (prim.Mul, prim.FloorDiv) or len({*values}) == abs(number):
         assert found == (min(values), max(values))
-    assert found[0] <= min(values)
-    assert found[1] >= max(values)
+    assert contains(found, (min(values), max(values)))
 
 
 @pytest.mark.parametrize("kind", [prim.Add, prim.Sub, prim.Min, prim.Max])
@@ -58,17 +55,17 @@ def test_operations_of_two_are_the_hull_of_all_values(
     ("term", "expected"),
     [
         (prim.const(-3), (-3, -3)),
-        (I, (2, _INF)),
-        (J, (-_INF, _INF)),
-        (I + 3, (5, _INF)),
-        (3 - I, (-_INF, 1)),
-        (I * -2, (-_INF, -4)),
-        (I // -2, (-_INF, -1)),
-        (I * J, (-_INF, _INF)),
+        (I, (2, None)),
+        (J, UNBOUNDED),
+        (I + 3, (5, None)),
+        (3 - I, (None, 1)),
+        (I * -2, (None, -4)),
+        (I // -2, (None, -1)),
+        (I * J, UNBOUNDED),
         (prim.Mul(J, 0), (0, 0)),
-        (prim.FloorDiv(I, 0), (-_INF, _INF)),
-        (prim.FloorMod(I, 0), (-_INF, _INF)),
-        (prim.Mod(I, 0), (-_INF, _INF)),
+        (prim.FloorDiv(I, 0), UNBOUNDED),
+        (prim.FloorMod(I, 0), UNBOUNDED),
+        (prim.Mod(I, 0), UNBOUNDED),
         (prim.FloorMod(J, 4), (0, 3)),
         (prim.FloorMod(J, -4), (-3, 0)),
         (prim.FloorMod(I - 4, 4), (0, 3)),
@@ -77,14 +74,14 @@ def test_operations_of_two_are_the_hull_of_all_values(
         (prim.Mod(I, 4), (0, 3)),
         (prim.Mod(prim.Min(I, 2), 4), (0, 2)),
         (prim.Mod(J, -4), (-3, 3)),
-        (prim.Div(I, 2), (-_INF, _INF)),
+        (prim.Div(I, 2), UNBOUNDED),
         (prim.Min(I, 7), (2, 7)),
-        (prim.Max(J, 7), (7, _INF)),
+        (prim.Max(J, 7), (7, None)),
     ],
     ids=str,
 )
-def test_bounds_of_unbounded_terms(term: PrimExpr, expected: Bounds) -> None:
-    with assuming({I: (2, _INF)}):
+def test_bounds_of_unbounded_terms(term: PrimExpr, expected: Range) -> None:
+    with assuming({I: (2, None)}):
         assert bounds(term) == expected
 
 
@@ -104,12 +101,12 @@ def test_bounds_of_unbounded_terms(term: PrimExpr, expected: Bounds) -> None:
     ],
 )
 def test_integers_that_may_wrap_around_have_no_bounds(
-    dtype: str, kind: type[prim.BinaryExpr], number: int, expected: Bounds | None
+    dtype: str, kind: type[prim.BinaryExpr], number: int, expected: Range | None
 ) -> None:
     x, y = Var("x", dtype), Var("y", dtype)
     with assuming({x: (0, 9)}):
-        assert bounds(kind(x, number)) == (expected or (-_INF, _INF))
-        assert bounds(prim.Max(y, 3)) == ((3 if dtype == "int64" else -_INF), _INF)
+        assert bounds(kind(x, number)) == (expected or UNBOUNDED)
+        assert bounds(prim.Max(y, 3)) == ((3 if dtype == "int64" else None), None)
 
 
 def test_assumptions_end_with_their_block() -> None:
@@ -121,7 +118,7 @@ def test_assumptions_end_with_their_block() -> None:
             with assuming({I: (1, 3)}):
                 assert bounds(I + J) == (2, 5)
         assert bounds(I) == (0, 3)
-        assert bounds(J) == (-_INF, _INF)
-    assert bounds(I) == (-_INF, _INF)
+        assert bounds(J) == UNBOUNDED
+    assert bounds(I) == UNBOUNDED
     with assuming({}):
         assert not is_assuming()

@@ -19,6 +19,7 @@ from relax_mlir.schedules.gpu.affine_index import (
     value_range,
 )
 from relax_mlir.symbolic.affine_forms import AffineForm
+from relax_mlir.symbolic.intervals import UNBOUNDED
 from tests.analysis.index_programs import (
     compute,
     program,
@@ -136,7 +137,7 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
 )
 def test_other_ranges_are_not_known(tree: Tree) -> None:
     with used_values(program([tree], ["n"], loops())) as (value,):
-        assert value_range(value) is None
+        assert value_range(value) == UNBOUNDED
         assert accessed_range([affine_sum_of(value), AffineForm({}, 3)], [1, 1]) is None
 
 
@@ -226,7 +227,7 @@ def test_accesses() -> None:
         assert structural_key(r) != structural_key(
             s
         )  # what reads may read another number
-        assert value_range(r) is None
+        assert value_range(r) == UNBOUNDED
         function = r.owner.parent
         assert function is not None
         argument = function.regions[0].blocks[0].arguments[1]
@@ -274,10 +275,10 @@ func.func @f(%n: index) {
 def test_indices_of_blocks_threads_and_loops() -> None:
     with used_values(_LAUNCH) as found:
         assert list(map(argument_range, found)) == [
-            *((0, 2), None, (0, 0)),
-            *((0, 4), (0, 0), None),
-            *(None, None),  # the dimension
+            *((0, 2), UNBOUNDED, (0, 0)),
+            *((0, 4), (0, 0), UNBOUNDED),
+            *(UNBOUNDED, UNBOUNDED),  # the dimension
             (5, 5),  # a loop without iterations
-            *(None, None, None),
+            *(UNBOUNDED, UNBOUNDED, UNBOUNDED),
         ]
         assert value_range(found[0]) == (0, 2)

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim.bounds import assuming, bounds
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.objects.stmt.buffer import Buffer, BufferLoad
 from relax_mlir.objects.stmt.prim_func import PrimFunc
 from relax_mlir.objects.stmt.statements import BlockRealize, BufferStore, For, Stmt
+from relax_mlir.symbolic.intervals import Range, single_value
 
 __all__ = ["has_reshape_pattern"]
 
@@ -43,6 +45,7 @@ class _Ranges:
     def __init__(self) -> None:
         self._extents: dict[int, PrimExpr] = {}
         self._keep_alive: list[prim.Var] = []  # objects whose `id()` is stored
+        self._known: dict[prim.Var, Range] = {}
 
     def only_store(self, body: Stmt) -> BufferStore | None:
         """The single store of a nest without reductions and conditions; else None."""
@@ -64,6 +67,8 @@ class _Ranges:
         if isinstance(start, prim.IntImm) and start.value == 0:
             self._extents[id(var)] = extent
             self._keep_alive.append(var)
+            if isinstance(extent, prim.IntImm):
+                self._known[var] = 0, extent.value - 1
 
     def extent(self, expr: PrimExpr) -> PrimExpr | None:
         """The extent of a loop or block variable; None for other expressions."""
@@ -85,48 +90,22 @@ class _Ranges:
         value, divisor = expr.children()
         extent = self.extent(value)
         if extent is not None and prim.structurally_equal(extent, divisor):
-            bounds: tuple[int, int] | None = (0, 0)
+            number: int | None = 0
         else:
-            bounds = self._quotient_bounds(value, divisor)
-        if bounds is None or bounds[0] != bounds[1]:
+            number = self._quotient(value, divisor)
+        if number is None:
             return expr
-        quotient = prim.const(bounds[0], expr.dtype)
+        quotient = prim.const(number, expr.dtype)
         if isinstance(expr, prim.FloorDiv):
             return quotient
-        return value if bounds[0] == 0 else value - quotient * divisor
+        return value if number == 0 else value - quotient * divisor
 
-    def _quotient_bounds(
-        self, value: PrimExpr, divisor: PrimExpr
-    ) -> tuple[int, int] | None:
-        bounds = self._bounds(value)
-        if bounds is None or not isinstance(divisor, prim.IntImm) or divisor.value <= 0:
+    def _quotient(self, value: PrimExpr, divisor: PrimExpr) -> int | None:
+        """The quotient by a positive constant, if it is the same everywhere."""
+        if not isinstance(divisor, prim.IntImm) or divisor.value <= 0:
             return None
-        return bounds[0] // divisor.value, bounds[1] // divisor.value
-
-    def _bounds(self, expr: PrimExpr) -> tuple[int, int] | None:
-        """Lower and upper bound of an expression, inclusive (interval arithmetic)."""
-        if isinstance(expr, prim.IntImm):
-            return expr.value, expr.value
-        extent = self.extent(expr)
-        if isinstance(extent, prim.IntImm):
-            return 0, extent.value - 1
-        children = [self._bounds(child) for child in expr.children()]
-        known = [bounds for bounds in children if bounds is not None]
-        if len(known) < 2 or len(known) < len(children):
-            return None
-        (a, b), (c, d) = known
-        if isinstance(expr, prim.Add):
-            return a + c, b + d
-        if isinstance(expr, prim.Sub):
-            return a - d, b - c
-        if isinstance(expr, prim.Mul):
-            products = (a * c, a * d, b * c, b * d)
-            return min(products), max(products)
-        if isinstance(expr, prim.FloorDiv) and c == d and c > 0:
-            return a // c, b // c
-        if isinstance(expr, prim.FloorMod) and c == d and c > 0:
-            return 0, c - 1
-        return None
+        with assuming(self._known):
+            return single_value(bounds(prim.FloorDiv(value, divisor)))
 
 
 class _FlatOffsets:
