@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.symbolic.affine_forms import AffineForm
 from relax_mlir.symbolic.convolution_shapes import ConvolutionShape, memory_extent
+from relax_mlir.symbolic.intervals import contains
 
 __all__ = ["Convolution", "ConvolutionOperand", "match_convolution"]
 
@@ -246,8 +247,8 @@ class _Reader:
         for form, size in zip(operand.forms, operand.shape, strict=True):
             if but.intersection(form.coefficients) or size < 0:
                 continue
-            ends = ((self._extents[a] - 1) * n for a, n in form.coefficients.items())
-            if form.constant < 0 or form.constant + sum(ends) >= size:
+            reached = form.range_over(lambda axis: (0, self._extents[axis] - 1))
+            if not contains((0, size - 1), reached):
                 raise NotApplicable("it pads other dimensions than the spatial ones")
 
     def _outer(self, form: AffineForm[int]) -> list[int]:

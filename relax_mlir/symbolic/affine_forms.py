@@ -84,7 +84,7 @@ class AffineForm(Generic[V]):
     def determines_variables(
         self,
         span_of: Callable[[V], int | None],
-        rest: int = 0,
+        rest: int | None = 0,
         *,
         needs_every_span: bool = False,
     ) -> bool:
@@ -94,11 +94,11 @@ class AffineForm(Generic[V]):
 
         Args:
             span_of: the greatest minus the least value of a variable; None if unknown.
-            rest: the span of a number that is added to the form.
+            rest: the span of a number that is added to the form; None if unknown.
             needs_every_span: whether an unknown span of the variable of the largest
                 coefficient is rejected, too.
         """
-        span: int | None = rest  # of the terms of smaller coefficients
+        span = rest  # of the terms of smaller coefficients
         for variable in sorted(self.coefficients, key=self._magnitude):
             coefficient = self._magnitude(variable)
             if span is None or coefficient <= span:

@@ -56,6 +56,12 @@ def single_value(a: Range) -> int | None:
     return a[0] if a[0] == a[1] else None
 
 
+def span(a: Range) -> int | None:
+    """The greatest minus the least value; None if there is no bound on a side."""
+    low, high = a
+    return None if low is None or high is None else high - low
+
+
 def minimum(ranges: Sequence[Range]) -> Range:
     """The interval of the minimum of several values."""
     lows, highs = zip(*ranges, strict=True)

@@ -162,6 +162,13 @@ def test_unknown_spans(
     assert every is with_every_span
 
 
+def test_an_unknown_rest() -> None:
+    form = AffineForm({"a": 100})
+    assert not form.determines_variables(lambda v: 1, None)
+    assert form.determines_variables(lambda v: 1, 99)
+    assert AffineForm[str]({}).determines_variables(lambda v: 1, None)
+
+
 def test_the_value_of_a_constant_determines_no_variable() -> None:
     def unknown(variable: str) -> None:
         raise AssertionError(variable)

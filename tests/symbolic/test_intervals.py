@@ -149,6 +149,12 @@ def test_hulls_and_intersections() -> None:
             assert intervals.contains(x, y) is is_inside, (x, y)
 
 
+def test_spans() -> None:
+    assert [intervals.span(a) for a in [(3, 3), (-2, 5)]] == [0, 7]
+    for a in [(3, None), (None, 3), (None, None)]:
+        assert intervals.span(a) is None
+
+
 def test_intervals_of_one_value() -> None:
     assert intervals.single_value((3, 3)) == 3
     for a in [(3, 4), (3, None), (None, 3), (None, None)]:

@@ -90,15 +90,18 @@ def structural_key(value: ir.Value) -> Any:  # Any: nested tuples
 
 def accessed_range(
     indices: Sequence[AffineForm[ir.Value]], lanes: Sequence[int]
-) -> tuple[int, int] | None:
-    """The lowest element that some accesses touch, and the extent of all; None if unknown."""
-    low, high = hull(
+) -> Range:
+    """The bounds of the elements that some accesses touch along a dimension.
+
+    Args:
+        indices: the first element of each access; lanes: the number of elements.
+    """
+    return hull(
         [
             intervals.add(total.range_over(value_range), (0, count - 1))
             for total, count in zip(indices, lanes, strict=True)
         ]
     )
-    return None if low is None or high is None else (low, high - low + 1)
 
 
 def emit_affine_sum(total: AffineForm[ir.Value]) -> IndexLike:
@@ -109,8 +112,7 @@ def emit_affine_sum(total: AffineForm[ir.Value]) -> IndexLike:
 
 def span_of(value: ir.Value) -> int | None:
     """The greatest minus the least value of a value; None if unknown."""
-    low, high = value_range(value)
-    return None if low is None or high is None else high - low
+    return intervals.span(value_range(value))
 
 
 def value_range(value: ir.Value) -> Range:

@@ -23,7 +23,7 @@ from relax_mlir.schedules.gpu.affine_index import (
 )
 from relax_mlir.schedules.gpu.memory_spaces import is_launch_local
 from relax_mlir.symbolic.affine_forms import AffineForm
-from relax_mlir.symbolic.intervals import UNBOUNDED
+from relax_mlir.symbolic.intervals import UNBOUNDED, span
 
 __all__ = ["cross_thread_buffers"]
 
@@ -191,9 +191,7 @@ def _determined_ids(
     accessed = accessed_range(
         remainders, [access.lanes if is_last else 1 for access in accesses]
     )
-    if accessed is None:
-        return []
-    is_unique = AffineForm(digits).determines_variables(span_of, accessed[1] - 1)
+    is_unique = AffineForm(digits).determines_variables(span_of, span(accessed))
     return list(digits) if is_unique else []
 
 

@@ -181,13 +181,13 @@ def _shrink(buffer: ir.Value, accesses: Sequence[BufferAccess], dimension: int) 
             total.restricted(lambda v, keys=fixed: structural_key(v) not in keys)
             for total in sums
         ]
-        extents = accessed_range(remainders, lanes)
-        if extents is None:
+        low, high = accessed_range(remainders, lanes)
+        if low is None or high is None:
             return size
-        low, extent = extents
+        extent = high - low + 1
         # Smallest coefficient first, and inner loops before outer ones of the same.
         steps = AffineForm({v: n for _, v, n in reversed(induction_vars)})
-        if steps.determines_variables(span_of, extent - 1) and _is_written_first(
+        if steps.determines_variables(span_of, high - low) and _is_written_first(
             steps.coefficients, accesses[0]
         ):
             break

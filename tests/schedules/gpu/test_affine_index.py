@@ -15,11 +15,12 @@ from relax_mlir.schedules.gpu.affine_index import (
     affine_sum_of,
     argument_range,
     emit_affine_sum,
+    span_of,
     structural_key,
     value_range,
 )
 from relax_mlir.symbolic.affine_forms import AffineForm
-from relax_mlir.symbolic.intervals import UNBOUNDED
+from relax_mlir.symbolic.intervals import UNBOUNDED, contains
 from tests.analysis.index_programs import (
     compute,
     program,
@@ -93,14 +94,10 @@ def test_sums_and_their_ranges(listed: list[Tree]) -> None:
                 made = [at(total, {i: p["i"], j: p["j"]}) for p in _POINTS]
                 assert made == numbers, tree
             known = accessed_range([total], [1])
-            if known is None:
-                assert not is_sum(tree), tree
-                continue
-            low, size = known
-            assert low <= min(numbers), tree
-            assert max(numbers) < low + size, tree
+            exact = min(numbers), max(numbers)
+            assert contains(known, exact), tree
             if is_sum(tree):
-                assert known == (min(numbers), max(numbers) - min(numbers) + 1), tree
+                assert known == exact, tree
 
 
 @pytest.mark.parametrize("name", _QUOTIENTS)
@@ -138,7 +135,14 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
 def test_other_ranges_are_not_known(tree: Tree) -> None:
     with used_values(program([tree], ["n"], loops())) as (value,):
         assert value_range(value) == UNBOUNDED
-        assert accessed_range([affine_sum_of(value), AffineForm({}, 3)], [1, 1]) is None
+        other = AffineForm({}, 3)
+        assert accessed_range([affine_sum_of(value), other], [1, 1]) == UNBOUNDED
+
+
+def test_spans_of_loop_variables() -> None:
+    listed: list[Tree] = ["i", "j", "n", ("arith.remui", "i", 4)]
+    with used_values(program(listed, ["n"], loops())) as found:
+        assert list(map(span_of, found)) == [3, 6, None, 3]
 
 
 def test_sums_of_a_single_term() -> None:
@@ -174,8 +178,8 @@ def test_spans_contain_all_lanes() -> None:
             for a, b in [(4 * p["i"] - p["j"] + 10, 2 * p["j"])]
         ]
         touched = set().union(*everywhere)
-        low, size = accessed_range([first, second], [4, 2]) or (None, None)
-        assert (low, size) == (min(touched), max(touched) + 1 - min(touched))
+        found = accessed_range([first, second], [4, 2])
+        assert found == (min(touched), max(touched))
 
 
 def test_sums_are_computed_where_they_are_needed() -> None:
