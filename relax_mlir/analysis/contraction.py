@@ -1,8 +1,15 @@
-"""Contractions (matmul, convolution) matched in the blocks of tensor programs."""
+"""Contractions: sums of products, as matmuls and convolutions are.
+
+:class:`MultiplyAccumulate` recognises the computation of one step, for blocks of tensor
+programs and bodies of linalg operations; :class:`AxisRoles` has the roles of the axes (batch,
+M, N, K). Blocks of tensor programs are matched here; linalg operations by
+:mod:`relax_mlir.schedules.match_contraction`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +18,141 @@ from mlir.dialects import func
 
 from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects.tir import BlockOp
-from relax_mlir.ir.traversal import only_store, own_operations
+from relax_mlir.ir.traversal import (
+    only_store,
+    operations_named,
+    own_operations,
+    walk,
+)
 from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
+    "AxisRoles",
     "ContractionBlock",
+    "MultiplyAccumulate",
     "OperandAccess",
+    "contraction_of",
+    "contraction_operations",
+    "contraction_sizes",
+    "converted_source",
+    "is_contraction",
+    "is_product",
+    "is_sum",
+    "load_of",
     "match_contraction",
     "match_contractions",
 ]
+
+
+@dataclass(frozen=True)
+class AxisRoles:
+    """The axes of C[batch, m, n] = sum_k A[batch, m, k] * B[batch, k, n], in order.
+
+    Attributes:
+        batch: axes of both operands and of the result.
+        m, n: axes of the result and of the first or second operand alone.
+        k: reduction axes of both operands.
+        others: all other axes, such as reduction axes of one operand.
+    """
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    others: tuple[int, ...]
+
+    @staticmethod
+    def of(kinds: str, lhs: Collection[int], rhs: Collection[int]) -> AxisRoles:
+        """The roles of axes by the operands that they index.
+
+        Args:
+            kinds: a letter per axis: ``R`` for reduction axes; the result has the others.
+            lhs, rhs: the axes of each operand.
+        """
+        found: dict[str, list[int]] = {role: [] for role in (*_ROLES.values(), "")}
+        for axis, kind in enumerate(kinds):
+            role = _ROLES.get((axis in lhs, axis in rhs, kind != "R"), "")
+            found[role].append(axis)
+        return AxisRoles(*map(tuple, found.values()))
+
+
+# By whether the first operand, the second operand, and the result have an axis.
+_ROLES = {
+    (True, True, True): "batch",
+    (True, False, True): "m",
+    (False, True, True): "n",
+    (True, True, False): "k",
+}
+
+
+@dataclass(frozen=True)
+class MultiplyAccumulate:
+    """A step of a contraction, ``accumulator + x * y``.
+
+    Attributes:
+        addition: the operation that adds.
+        accumulator: the addend that is not the product.
+        operands: the two operands of the multiplication.
+    """
+
+    addition: ir.Operation
+    accumulator: ir.Value
+    operands: tuple[ir.Value, ir.Value]
+
+    @staticmethod
+    def of(
+        value: ir.Value, source_of: Callable[[ir.Value], ir.Value] = lambda v: v
+    ) -> MultiplyAccumulate | None:
+        """A value as a step of a contraction; None for others.
+
+        Args:
+            source_of: the value before conversions that the step may contain.
+        """
+        if not is_sum(source_of(value)):
+            return None
+        addition = source_of(value).owner
+        for place, operand in enumerate(addition.operands):
+            product = source_of(operand)
+            if is_product(product):
+                x, y = product.owner.operands
+                accumulator = addition.operands[1 - place]
+                return MultiplyAccumulate(addition.operation, accumulator, (x, y))
+        return None
+
+
+def converted_source(value: ir.Value) -> tuple[ir.Value, list[str]]:
+    """The value before conversions, and the names of these, the last one first."""
+    names: list[str] = []
+    while not isinstance(value.owner, ir.Block):
+        owner = value.owner
+        if owner.name == "memref.load" or len(owner.operands) != 1:
+            break
+        names.append(owner.name)
+        value = owner.operands[0]
+    return value, names
+
+
+def load_of(value: ir.Value) -> ir.OpView | None:
+    """The load that computes a value; None for other values."""
+    owner = value.owner
+    is_load = not isinstance(owner, ir.Block) and owner.name == "memref.load"
+    return owner.opview if is_load else None
+
+
+def is_sum(value: ir.Value) -> bool:
+    """Whether a value is computed by an addition."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name in _ADDITIONS
+
+
+def is_product(value: ir.Value) -> bool:
+    """Whether a value is computed by a multiplication."""
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and owner.name in _MULTIPLICATIONS
+
+
+_ADDITIONS = ("arith.addf", "arith.addi")
+_MULTIPLICATIONS = ("arith.mulf", "arith.muli")
 
 
 @dataclass(frozen=True)
@@ -87,6 +220,10 @@ class ContractionBlock:
         """Sizes of the axes; negative if dynamic."""
         return list(ir.DenseI64ArrayAttr(self.block.static_extents))
 
+    def roles(self, lhs: OperandAccess, rhs: OperandAccess) -> AxisRoles:
+        """The roles of the axes, with the operands in this order."""
+        return AxisRoles.of(self.kinds, lhs.axes, rhs.axes)
+
     @property
     def column(self) -> int | None:
         """The axis along which the result is contiguous (N), if it is a single axis."""
@@ -106,59 +243,127 @@ def match_contractions(program: func.FuncOp) -> list[ContractionBlock]:
     return [found for block in blocks if (found := _match(block)) is not None]
 
 
+def is_contraction(block: BlockOp) -> bool:
+    """Whether a reduction block sums products of elements of two different buffers."""
+    found = _multiplied_loads(block)
+    return found is not None and len({load.operands[0] for load, _ in found}) == 2
+
+
+def _contraction_blocks(function: func.FuncOp) -> list[BlockOp]:
+    blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
+    return [b for b in blocks if "R" in b.kinds.value and is_contraction(b)]
+
+
+def contraction_of(
+    function: func.FuncOp,
+) -> tuple[BlockOp, tuple[ir.OpView, ir.OpView]] | None:
+    """The only contraction of a program, and the loads of its operands.
+
+    Returns:
+        None for others and dynamic sizes.
+    """
+    found = _contraction_blocks(function)
+    if len(found) != 1:
+        return None
+    (block,) = found
+    body = block.body.blocks[0]
+    written = {store.operands[1] for store in operations_named(body, "memref.store")}
+    loads = operations_named(body, "memref.load")
+    reads = [o for o in loads if o.operands[0] not in written]
+    has_regions = any(len(o.operation.regions) for o in walk(body))
+    is_dynamic = min(ir.DenseI64ArrayAttr(block.static_extents)) < 0
+    if len(reads) != 2 or is_dynamic or has_regions:
+        return None
+    return block, (reads[0], reads[1])
+
+
+def contraction_sizes(function: func.FuncOp) -> tuple[int, int, int, int, str] | None:
+    """The sizes of a program's only contraction; None for others and dynamic sizes.
+
+    Returns:
+        The batch size, M, N, K, and the element type of the operands.
+    """
+    found = contraction_of(function)
+    if found is None:
+        return None
+    block, reads = found
+    extents, axes = list(ir.DenseI64ArrayAttr(block.static_extents)), _axes(block)
+    kinds = block.kinds.value
+    roles = AxisRoles.of(kinds, *(_indexed_axes(load, axes) for load in reads))
+    summed = [axis for axis in roles.others if kinds[axis] == "R"]
+    repeated = [axis for axis in roles.others if kinds[axis] != "R"]
+    groups = roles.batch, roles.m, (*roles.n, *repeated), (*roles.k, *summed)
+    batch, m, n, k = (math.prod(extents[axis] for axis in group) for group in groups)
+    element = str(ir.MemRefType(reads[0].operands[0].type).element_type)
+    return batch, m, n, k, element
+
+
+def _indexed_axes(load: ir.OpView, axes: Mapping[ir.Value, int]) -> set[int]:
+    """The axes that a load's affine indices depend on."""
+    forms = (affine_form(index, axes) for index in list(load.operands)[1:])
+    return {axis for form in forms if form is not None for axis in form.coefficients}
+
+
+def contraction_operations(function: func.FuncOp) -> int:
+    """Multiplications and additions of a program's contractions; 0 if a size is dynamic."""
+    found = _contraction_blocks(function)
+    extents = [list(ir.DenseI64ArrayAttr(b.static_extents)) for b in found]
+    if any(min(sizes) < 0 for sizes in extents):
+        return 0
+    return sum(2 * math.prod(sizes) for sizes in extents)
+
+
 def _match(block: BlockOp) -> ContractionBlock | None:
+    """A reduction block as a contraction of affine operands, at most widened."""
     if "R" not in block.kinds.value or not block.has_init or block.bindings:
         return None
-    body = block.body.blocks[0]
-    store = only_store(body)
-    if store is None:
+    found = _multiplied_loads(block)
+    if found is None:
         return None
-    axes: dict[ir.Value, int] = {a: i for i, a in enumerate(body.arguments)}
-    operands = _operands(store)
+    axes, store = _axes(block), only_store(block.body.blocks[0])
+    assert store is not None
     output_maps = _index_maps(list(store.operands)[2:], axes)
-    if operands is None or output_maps is None:
-        return None
-    first, second = (_match_load(value, axes) for value in operands)
-    if first is None or second is None:
+    first, second = (_operand(load, names, axes) for load, names in found)
+    if output_maps is None or first is None or second is None:
         return None
     return ContractionBlock(block, store.operands[1], output_maps, (first, second))
 
 
-def _operands(store: ir.OpView) -> list[ir.Value] | None:
-    """The two values whose multiplication is added to the accumulator."""
-    addition = store.operands[0].owner
-    if isinstance(addition, ir.Block) or addition.name not in (
-        "arith.addf",
-        "arith.addi",
-    ):
+def _multiplied_loads(
+    block: BlockOp,
+) -> list[tuple[ir.OpView, list[str]]] | None:
+    """The loads that a multiply-accumulate block multiplies, with their conversions.
+
+    Returns:
+        None for blocks with several stores, one at indices that are not affine, or with
+        operands that are not loaded.
+    """
+    store = only_store(block.body.blocks[0])
+    if store is None or _index_maps(list(store.operands)[2:], _axes(block)) is None:
         return None
-    for operand in addition.operands:
-        multiplication = operand.owner
-        if (
-            not isinstance(multiplication, ir.Block)
-            and multiplication.name in _MULTIPLICATIONS
-        ):
-            return list(multiplication.operands)
-    return None
+    step = MultiplyAccumulate.of(store.operands[0])
+    sources = map(converted_source, step.operands if step else ())
+    found = [(load, names) for v, names in sources if (load := load_of(v)) is not None]
+    return found if len(found) == 2 else None
 
 
-_MULTIPLICATIONS = ("arith.mulf", "arith.muli")
 _EXTENSIONS = ("arith.extf", "arith.extsi", "arith.extui")
 
 
-def _match_load(value: ir.Value, axes: Mapping[ir.Value, int]) -> OperandAccess | None:
-    """An operand, if it is a load, perhaps widened."""
-    extend, owner = None, value.owner
-    if not isinstance(owner, ir.Block) and owner.name in _EXTENSIONS:
-        extend, owner = owner.name, owner.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.name != "memref.load":
+def _operand(
+    load: ir.OpView, conversions: Sequence[str], axes: Mapping[ir.Value, int]
+) -> OperandAccess | None:
+    """An operand of affine indices, perhaps widened once."""
+    index_maps = _index_maps(list(load.operands)[1:], axes)
+    extend = next(iter(conversions), None)
+    is_extended = len(conversions) < 2 and extend in (None, *_EXTENSIONS)
+    if index_maps is None or not is_extended:
         return None
-    index_maps = _index_maps(list(owner.operands)[1:], axes)
-    return (
-        None
-        if index_maps is None
-        else OperandAccess(owner.operands[0], index_maps, extend)
-    )
+    return OperandAccess(load.operands[0], index_maps, extend)
+
+
+def _axes(block: BlockOp) -> dict[ir.Value, int]:
+    return {a: i for i, a in enumerate(block.body.blocks[0].arguments)}
 
 
 def _index_maps(

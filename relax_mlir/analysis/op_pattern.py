@@ -1,12 +1,12 @@
 """Op pattern kinds of tensor programs, derived from their blocks."""
 
-import math
 from collections.abc import Sequence
 from enum import IntEnum
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.contraction import is_contraction
 from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.traversal import only_store, operations_named, own_operations, walk
@@ -14,9 +14,6 @@ from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "OpPatternKind",
-    "contraction_of",
-    "contraction_operations",
-    "contraction_sizes",
     "ends_elementwise",
     "op_pattern_of",
     "stores_piecewise",
@@ -70,7 +67,7 @@ def op_pattern_of(function: func.FuncOp) -> OpPatternKind:
     if any(reduced & _buffers(b, "memref.load") for b in after):
         return OpPatternKind.OPAQUE  # the input is read a second time
     is_plain = (
-        not before and _reads_single_axes(reduction) and not _is_contraction(reduction)
+        not before and _reads_single_axes(reduction) and not is_contraction(reduction)
     )
     return OpPatternKind.REDUCTION if is_plain else OpPatternKind.OUT_FUSABLE
 
@@ -93,78 +90,6 @@ def stores_piecewise(function: func.FuncOp) -> bool:
     blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
     is_injective = not any("R" in b.kinds.value for b in blocks)
     return is_injective and all(map(_stores_plainly, blocks)) and not _is_chain(blocks)
-
-
-def _contraction_blocks(function: func.FuncOp) -> list[BlockOp]:
-    reductions = [
-        block
-        for block in own_operations(function.entry_block)
-        if isinstance(block, BlockOp) and "R" in block.kinds.value
-    ]
-    return [b for b in reductions if _stores_plainly(b) and _is_contraction(b)]
-
-
-def contraction_sizes(function: func.FuncOp) -> tuple[int, int, int, int, str] | None:
-    """The sizes of a program's only contraction; None for others and dynamic sizes.
-
-    Returns:
-        The batch size, M, N, K, and the element type of the operands.
-    """
-    found = contraction_of(function)
-    if found is None:
-        return None
-    block, reads = found
-    extents, axes = list(ir.DenseI64ArrayAttr(block.static_extents)), _axes(block)
-    first, second = (
-        {a for i in list(o.operands)[1:] for a in _axes_in(i, axes)} for o in reads
-    )
-    sizes = {"batch": 1, "m": 1, "n": 1, "k": 1}
-    for axis, (kind, extent) in enumerate(zip(block.kinds.value, extents, strict=True)):
-        if kind == "R":
-            role = "k"
-        elif axis in first and axis in second:
-            role = "batch"
-        else:
-            role = "m" if axis in first else "n"
-        sizes[role] *= extent
-    element = str(ir.MemRefType(reads[0].operands[0].type).element_type)
-    batch, m, n, k = sizes.values()
-    return batch, m, n, k, element
-
-
-def contraction_of(
-    function: func.FuncOp,
-) -> tuple[BlockOp, tuple[ir.OpView, ir.OpView]] | None:
-    """The only contraction of a program, and the loads of its operands.
-
-    Returns:
-        None for others and dynamic sizes.
-    """
-    found = _contraction_blocks(function)
-    if len(found) != 1:
-        return None
-    (block,) = found
-    written = _buffers(block, "memref.store")
-    loads = _operations(block, "memref.load")
-    reads = [o for o in loads if o.operands[0] not in written]
-    is_dynamic = min(ir.DenseI64ArrayAttr(block.static_extents)) < 0
-    if len(reads) != 2 or is_dynamic or _has_branches(block):
-        return None
-    return block, (reads[0], reads[1])
-
-
-def _axes_in(index: ir.Value, axes: dict[ir.Value, int]) -> set[int]:
-    form = affine_form(index, axes)
-    return set() if form is None else set(form.coefficients)
-
-
-def contraction_operations(function: func.FuncOp) -> int:
-    """Multiplications and additions of a program's contractions; 0 if a size is dynamic."""
-    found = _contraction_blocks(function)
-    extents = [list(ir.DenseI64ArrayAttr(b.static_extents)) for b in found]
-    if any(min(sizes) < 0 for sizes in extents):
-        return 0
-    return sum(2 * math.prod(sizes) for sizes in extents)
 
 
 def _has_other_statements(function: func.FuncOp) -> bool:
@@ -266,35 +191,3 @@ def _access_kind(maps: Sequence[AffineForm[int] | None], rank: int) -> OpPattern
         if is_subset and is_in_order
         else OpPatternKind.INJECTIVE
     )
-
-
-def _is_contraction(block: BlockOp) -> bool:
-    """Matches acc + x * y, with x and y loaded from two buffers."""
-    store = _operations(block, "memref.store")[0]
-    addition = store.operands[0].owner
-    if isinstance(addition, ir.Block) or addition.name not in (
-        "arith.addf",
-        "arith.addi",
-    ):
-        return False
-    for operand in addition.operands:
-        multiplication = operand.owner
-        if not isinstance(multiplication, ir.Block) and multiplication.name in (
-            "arith.mulf",
-            "arith.muli",
-        ):
-            sources = {_source(v) for v in multiplication.operands}
-            return len(sources) == 2 and None not in sources
-    return False
-
-
-def _source(value: ir.Value) -> ir.Value | None:
-    """The buffer that an operand is loaded from, through conversions; None for others."""
-    while not isinstance(value.owner, ir.Block):
-        owner = value.owner
-        if owner.name == "memref.load":
-            return owner.operands[0]
-        if len(list(owner.operands)) != 1:
-            return None
-        value = owner.operands[0]
-    return None

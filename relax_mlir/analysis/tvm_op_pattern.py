@@ -10,6 +10,7 @@ from enum import IntEnum
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.contraction import MultiplyAccumulate, load_of
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.traversal import own_operations, values_read, walk
 
@@ -192,25 +193,14 @@ def _is_multiply_add(block: BlockOp, store: ir.OpView) -> bool:
     """Matches ``c += a * b``, where both loads are reused for other elements."""
     if store.operation.parent != block.operation:
         return False
-    addition = _defining_op(store.operands[0], "arith.addf", "arith.addi")
-    if addition is None:
+    step = MultiplyAccumulate.of(store.operands[0], _through_casts)
+    if step is None or step.addition.operands[0] != step.accumulator:
         return False
-    old = _defining_op(addition.operands[0], "memref.load")
-    multiplication = _defining_op(addition.operands[1], "arith.mulf", "arith.muli")
-    if old is None or multiplication is None:
+    old = load_of(_through_casts(step.accumulator))
+    if old is None or old.operands[0] != store.operands[1]:
         return False
     target = _indices(store)
-    if old.operands[0] != store.operands[1] or not _are_same(_indices(old), target):
+    if not _are_same(_indices(old), target):
         return False
-    loads = [
-        _defining_op(operand, "memref.load") for operand in multiplication.operands
-    ]
+    loads = [load_of(_through_casts(v)) for v in step.operands]
     return all(f is not None and not set(target) <= _variables(f) for f in loads)
-
-
-def _defining_op(value: ir.Value, *names: str) -> ir.OpView | None:
-    """The operation of one of these names that defines a value, through conversions."""
-    owner = _through_casts(value).owner
-    return (
-        None if isinstance(owner, ir.Block) or owner.name not in names else owner.opview
-    )

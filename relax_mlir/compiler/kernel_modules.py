@@ -13,7 +13,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.op_pattern import contraction_operations, contraction_sizes
+from relax_mlir.analysis.contraction import contraction_operations, contraction_sizes
 from relax_mlir.errors import IRError
 from relax_mlir.ir.function_attributes import onnx_nodes
 from relax_mlir.ir.module import IRModule

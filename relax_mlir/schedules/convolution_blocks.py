@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.contraction import contraction_of
 from relax_mlir.analysis.index_maps import affine_form
-from relax_mlir.analysis.op_pattern import contraction_of
 from relax_mlir.dialects.tir import BlockOp, attribute_names
 from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.rewrite.patterns import walk

@@ -5,6 +5,12 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
+from relax_mlir.analysis.contraction import (
+    AxisRoles,
+    MultiplyAccumulate,
+    converted_source,
+    is_sum,
+)
 from relax_mlir.analysis.index_maps import IndexForm, TiledIndex
 from relax_mlir.schedules.epilogue import (
     ElementwiseStatement,
@@ -123,7 +129,6 @@ _EXTENSIONS = (
     *("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"),
     "arith.extf",
 )
-_SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
 def contraction_operands(
@@ -134,20 +139,17 @@ def contraction_operands(
     Raises:
         Refusal: it is not such a reduction in f32, f64 or i32.
     """
-    total = anchor.yielded[0].owner
-    is_sum = anchor.is_reduction and not isinstance(total, ir.Block)
-    if not is_sum or total.name not in _SUMS:
+    if not anchor.is_reduction or not is_sum(anchor.yielded[0]):
         raise NotApplicable("its first statement is not a sum reduction")
     accumulator = list(anchor.body.arguments)[-1]
-    terms = [v for v in total.operands if v != accumulator]
-    is_term = len(terms) == 1 and not isinstance(terms[0].owner, ir.Block)
-    if not is_term or terms[0].owner.name != _SUMS[total.name]:
+    step = MultiplyAccumulate.of(anchor.yielded[0])
+    if step is None or step.accumulator != accumulator:
         raise NotApplicable("its terms are not products")
     if str(accumulator.type) not in ("f32", "f64", "i32"):
         raise NotApplicable(
             f"its accumulator is {accumulator.type}, not f32, f64 or i32"
         )
-    first, second = (_operand(anchor, v) for v in terms[0].owner.operands)
+    first, second = (_operand(anchor, v) for v in step.operands)
     if first is None or second is None:
         raise NotApplicable("an operand of its multiplication is computed, not loaded")
     return first, second
@@ -155,13 +157,13 @@ def contraction_operands(
 
 def _operand(anchor: Statement, value: ir.Value) -> ContractionOperand | None:
     """The input that a value is, directly or through an extension; None for others."""
-    extend, owner = None, value.owner
-    if not isinstance(owner, ir.Block) and owner.name in _EXTENSIONS:
-        extend, value = owner.name, owner.operands[0]
+    source, conversions = converted_source(value)
     inputs = list(anchor.body.arguments)[: len(anchor.inputs)]
-    if value not in inputs:
+    extend = next(iter(conversions), None)
+    is_extended = len(conversions) < 2 and extend in (None, *_EXTENSIONS)
+    if source not in inputs or not is_extended:
         return None
-    return ContractionOperand(anchor.inputs[inputs.index(value)], extend)
+    return ContractionOperand(anchor.inputs[inputs.index(source)], extend)
 
 
 def _classify(
@@ -173,9 +175,10 @@ def _classify(
     if len(spatial) != len(set(spatial)) or len(spatial) != anchor.kinds.count("S"):
         raise NotApplicable("its result is not indexed by each parallel axis once")
     for lhs, rhs in (operands, operands[::-1]):
-        n = _column_axes(anchor, spatial, lhs.access, rhs.access)
+        roles = AxisRoles.of(anchor.kinds, lhs.access.axes, rhs.access.axes)
+        n = _column_axes(anchor, spatial, roles)
         if n:
-            return _with_columns(anchor, lhs, rhs, spatial, n)
+            return _with_columns(anchor, lhs, rhs, roles, spatial, n)
     raise NotApplicable("neither operand alone has N, the last axis of the result")
 
 
@@ -183,13 +186,14 @@ def _with_columns(
     anchor: Statement,
     lhs: ContractionOperand,
     rhs: ContractionOperand,
+    roles: AxisRoles,
     spatial: Sequence[int],
     n: Sequence[int],
 ) -> ContractionPlan:
     """The plan for given axes of N, which belong to ``rhs``."""
     a, b = lhs.access, rhs.access
     rest = [axis for axis in spatial if axis not in n]
-    m = [axis for axis in rest if axis in a.axes and axis not in b.axes]
+    m = [axis for axis in rest if axis in roles.m]
     k = _by_dimension(a, [i for i, kind in enumerate(anchor.kinds) if kind == "R"])
     # Without M each element of the RHS is read once, as in a depthwise convolution, and
     # packing it costs more than it saves.
@@ -224,15 +228,15 @@ def _packed_vnni_factor(access: Access, k: Sequence[int]) -> int:
 
 
 def _column_axes(
-    anchor: Statement, spatial: Sequence[int], a: Access, b: Access
+    anchor: Statement, spatial: Sequence[int], roles: AxisRoles
 ) -> list[int]:
-    """The axes of N: trailing, contiguous axes of the result that only ``b`` has."""
+    """The trailing axes of the result that are of N and contiguous."""
     out = anchor.outputs[0]
     n_axes: list[int] = []
     for axis in reversed(spatial):
         group = [axis, *n_axes]
         fits = is_contiguous(out, group, anchor) if n_axes else out.stride_of(axis) == 1
-        if axis in a.axes or axis not in b.axes or not fits:
+        if axis not in roles.n or not fits:
             break
         n_axes = group
     return n_axes

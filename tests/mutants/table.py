@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 ANALYSES: Mapping[str, Sequence[str]] = {
     "analysis.access_bounds": ("analysis/test_access_bounds.py",),
     "analysis.call_graph": ("analysis/test_call_graph.py",),
+    "analysis.contraction": ("analysis/test_contraction.py",),
     "analysis.index_maps": ("analysis/test_index_maps.py",),
     "analysis.op_pattern": ("analysis/test_op_pattern.py",),
     "analysis.tvm_op_pattern": ("analysis/test_tvm_op_pattern.py",),
@@ -91,7 +92,7 @@ FOLDERS: Mapping[str, str] = {
 
     """,
     "analysis": """
-        contraction prim_func_verifier symbol_substitution
+        prim_func_verifier symbol_substitution
     """,
     "ir": """
         constant_pool context function_attributes module parser_guards size_constraints

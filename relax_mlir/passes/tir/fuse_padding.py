@@ -173,9 +173,7 @@ def _gpu_taker(program: func.FuncOp) -> _Taker | None:
         is_argument = isinstance(read.buffer.owner, ir.Block)
         slides = any(len(form.coefficients) > 1 for form in read.index_maps)
         is_known = min(read.shape, default=0) >= 0 and min(contraction.extents) >= 0
-        has_columns = (
-            contraction.column in other.axes and contraction.column not in read.axes
-        )
+        has_columns = contraction.column in contraction.roles(read, other).n
         is_free = is_argument and slides and _is_read_once(read)
         if is_free and is_known and has_columns:
             number = ir.BlockArgument(read.buffer).arg_number

@@ -228,11 +228,7 @@ def _packs_columns(program: func.FuncOp, number: int, order: AxisOrder) -> bool:
         return False
     contiguous = read.index_maps[order.index(len(order) - 1)].single_variable
     is_k_major = contiguous is not None and contraction.kinds[contiguous] == "R"
-    return (
-        is_k_major
-        and contraction.column in read.axes
-        and contraction.column not in other.axes
-    )
+    return is_k_major and contraction.column in contraction.roles(other, read).n
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -64,11 +64,11 @@ def _choose_packing(
     """The packing of a weight, or None."""
     if not may_pack(contraction, weight):
         return None
-    column, extents, used = contraction.column, contraction.extents, weight.axes
+    column, extents = contraction.column, contraction.extents
     assert column is not None  # by `may_pack`
     summed = reduction_axes(contraction, weight, other)
     width, group = 0, 1
-    if column not in other.axes:
+    if column in contraction.roles(other, weight).n:
         sum_type = ir.MemRefType(contraction.output.type).element_type
         types = sum_type, *((r.element, r.extend) for r in (weight, other))
         is_k_contiguous = _is_k_contiguous(other, summed)
@@ -86,7 +86,7 @@ def _choose_packing(
         if is_tiled:
             width = block_columns(extents[column])
         else:
-            rows = _rows(contraction, other, used)
+            rows = _rows(contraction, other, weight)
             tile = choose_tile(rows, extents[column], lanes, unit.vector_bits)
             width = tile.vectors * lanes
     elif weight.stride_bytes(column) == weight.element.width // 8:
@@ -112,9 +112,7 @@ def _prefers_tiles(
     group: int,
 ) -> bool:
     """Whether AMX tiles, with words of ``group`` K elements, are profitable."""
-    rows = [
-        contraction.extents[axis] for axis in _row_axes(contraction, other, weight.axes)
-    ]
+    rows = [contraction.extents[axis] for axis in _row_axes(contraction, other, weight)]
     is_tall = min(rows, default=1) < 0 or has_enough_rows(math.prod(rows))
     return (
         group > 1
@@ -124,24 +122,23 @@ def _prefers_tiles(
 
 
 def _row_axes(
-    contraction: ContractionBlock, read: OperandAccess, used: Container[int]
+    contraction: ContractionBlock, read: OperandAccess, weight: OperandAccess
 ) -> list[int]:
     """The non-unit row (M) axes, in the order of an operand's dimensions."""
+    rows = contraction.roles(read, weight).m
     return [
         axis
         for form in read.index_maps
         for axis in form.coefficients
-        if contraction.kinds[axis] == "S"
-        and axis not in used
-        and contraction.extents[axis] != 1
+        if axis in rows and contraction.extents[axis] != 1
     ]
 
 
 def _rows(
-    contraction: ContractionBlock, read: OperandAccess, used: Container[int]
+    contraction: ContractionBlock, read: OperandAccess, weight: OperandAccess
 ) -> GemmRows:
     """The rows (M) that are contiguous or equally spaced, at least."""
-    extents, axes = contraction.extents, _row_axes(contraction, read, used)
+    extents, axes = contraction.extents, _row_axes(contraction, read, weight)
     if not axes:
         return GemmRows(1)
     step = read.stride_bytes(axes[-1])

@@ -57,7 +57,7 @@ class TransposeConstants(Pass):
             return None
         column, extents = contraction.column, contraction.extents
         assert column is not None  # by `may_pack`
-        if column in other.axes:
+        if column not in contraction.roles(other, weight).n:
             return None  # depthwise: each column has its own reduction
         summed = reduction_axes(contraction, weight, other)
         axes = [column, *summed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relax_mlir.analysis.contraction import AxisRoles
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.tvm.dlight.blocks import (
     BlockInfo,
@@ -39,8 +40,8 @@ class GEMV(GuardedRule):
         if operands is None:
             return False
         matrix, vector = operands
-        reduced = {n for n, i in enumerate(info.iters) if i.kind == "R"}
-        if set(vector) != reduced or len(matrix) != len(info.iters):
+        roles = AxisRoles.of(info.dom_kind(), matrix, vector)
+        if roles.batch or roles.n or roles.others:
             return False
         ordered = [info.iters[n] for n in matrix]
         if ordered[-1].kind != "R":

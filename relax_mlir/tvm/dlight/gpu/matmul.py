@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from relax_mlir.analysis.contraction import AxisRoles
 from relax_mlir.objects.stmt.statements import Block
 from relax_mlir.tvm.dlight.blocks import normalize_prim_func, region_iter_vars
 from relax_mlir.tvm.dlight.inlining import inline_consumers, inline_producers
@@ -59,27 +60,18 @@ def _axes(block: Block) -> list[list[int]] | None:
     """Iteration variables of batch, M, N and K; None if the block is not a matmul."""
     if len(block.reads) != 2 or len(block.writes) != 1:
         return None
-    indexed = [
+    lhs, rhs, result = (
         region_iter_vars(block, region) for region in (*block.reads, *block.writes)
-    ]
-    by_role: dict[tuple[bool, ...], list[int]] = {key: [] for key in _INDEXED_BY}
-    for number, axis in enumerate(block.iter_vars):
-        key = tuple(number in axes for axes in indexed)
-        is_reduction_axis = axis.iter_type == axis.CommReduce
-        if key not in by_role or is_reduction_axis != (not key[2]):
-            return None
-        by_role[key].append(number)
-    roles = list(by_role.values())
-    return roles if all(roles[1:]) else None
-
-
-# Whether LHS, RHS and result are indexed by an axis: batch, M, N, K.
-_INDEXED_BY = (
-    (True, True, True),
-    (True, False, True),
-    (False, True, True),
-    (True, True, False),
-)
+    )
+    kinds = "".join(
+        "R" if axis.iter_type == axis.CommReduce else "S" for axis in block.iter_vars
+    )
+    if {axis for axis, kind in enumerate(kinds) if kind == "S"} != set(result):
+        return None
+    roles = AxisRoles.of(kinds, lhs, rhs)
+    if roles.others or not (roles.m and roles.n and roles.k):
+        return None
+    return [list(axes) for axes in (roles.batch, roles.m, roles.n, roles.k)]
 
 
 def _reindex(sch: Schedule, block: BlockRV, axes: Sequence[Sequence[int]]) -> None:

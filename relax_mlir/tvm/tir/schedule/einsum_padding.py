@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.analysis.contraction import is_product, load_of
 from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
@@ -32,7 +33,6 @@ from relax_mlir.tvm.tir.schedule.whole_writes import is_conditional
 __all__ = ["pad_einsum"]
 
 _WHERE = "pad_einsum"
-_MULTIPLICATIONS = ("arith.mulf", "arith.muli")
 
 
 @dataclass(frozen=True)
@@ -254,14 +254,14 @@ def _iters_of_operands(
     value: ir.Value, operands: Sequence[_Operand]
 ) -> set[int | None]:
     """The iter vars that index the operands of a product."""
-    owner = value.owner
+    load, owner = load_of(value), value.owner
+    if load is not None:
+        (operand,) = [o for o in operands if o.buffer == load.operands[0]]
+        return set(operand.axes)
     if isinstance(owner, ir.Block):
         return set()
-    if owner.name == "memref.load":
-        (operand,) = [o for o in operands if o.buffer == owner.operands[0]]
-        return set(operand.axes)
     is_cast = owner.name.startswith(("arith.ext", "arith.sitofp", "arith.trunc"))
-    if owner.name in _MULTIPLICATIONS or is_cast:
+    if is_product(value) or is_cast:
         return set().union(*(_iters_of_operands(v, operands) for v in owner.operands))
     return set()
 
