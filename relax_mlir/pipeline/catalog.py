@@ -45,7 +45,9 @@ def find_registered(name: str) -> Pass | None:
 
 
 def find_any_pass(name: str) -> Pass:
-    """A pass by its name in pipeline text or its class name, with default options.
+    """A pass by its name in pipeline text, its class name or TVM's, with default options.
+
+    TVM's names come first: ``FuseOps`` is ``relax-fuse-dataflow``.
 
     Raises:
         ValueError: the name is unknown.
@@ -53,8 +55,10 @@ def find_any_pass(name: str) -> Pass:
     found = find_registered(name)
     if found is not None:
         return found
-    kinds = {kind.known_as or kind.__name__: kind for kind in list_passes().values()}
-    kind = kinds.get(name) or find_pass(name)
+    kinds = list_passes().values()
+    by_name = {kind.__name__: kind for kind in kinds}
+    by_name.update({kind.known_as: kind for kind in kinds if kind.known_as})
+    kind = by_name.get(name) or find_pass(name)
     return kind()
 
 

@@ -172,6 +172,18 @@ def test_required_passes_run_first() -> None:
     ]
 
 
+def test_a_required_pass_is_meant_by_its_name_in_tvm() -> None:
+    @module_pass(opt_level=0, required=["FuseOps"])
+    def last(mod: IRModule, ctx: PassContext) -> IRModule:
+        return mod
+
+    legal = transform.AnnotateTIROpPattern()(transform.LegalizeOps()(_module()))
+    fused = Sequential([last])(legal)
+
+    assert structural_equal(fused, transform.FuseOps()(legal))
+    assert "fused_add_tir_exp" in fused
+
+
 def test_instruments_see_passes_of_a_pipeline() -> None:
     journal = _Journal()
 

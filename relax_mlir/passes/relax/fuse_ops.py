@@ -15,7 +15,6 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.symbol_table import SymbolTable
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
 from relax_mlir.rewrite.functions import outline_calls
 from relax_mlir.rewrite.pass_context import PassContext
 from relax_mlir.rewrite.patterns import Pass, erase_dead
@@ -42,34 +41,18 @@ class FuseOps(Pass):
     elementwise statement, as softmax does. Then elementwise calls join the elementwise call
     or the reduction that reads them; a result that is stored piecewise or permuted, such as
     a concatenation, takes elementwise producers only. A value with users outside its group
-    stays materialised, so that nothing is computed twice.
+    stays materialised, so that nothing is computed twice. In a pass context of level 0, no
+    calls are grouped.
 
     Args:
         max_ops: most calls in one group.
-        by_post_dominators: group the bindings of dataflow blocks as TVM does, by the
-            annotated ``op_pattern`` of their programs.
-        level: 0 fuses nothing; by default, the level of the pass context.
-        lift_constants: whether constants become parameters of the fused functions.
     """
 
     max_ops: int = 256
-    by_post_dominators: bool = False
-    level: int = -1
-    lift_constants: bool = True
 
     def run(self, module: IRModule) -> None:
-        context = PassContext.current()
-        if (context.opt_level if self.level < 0 else self.level) == 0:
+        if PassContext.current().opt_level == 0:
             return
-        if self.by_post_dominators:
-            limit = context.config.get("relax.FuseOps.max_depth", self.max_ops)
-            fuse_by_post_dominators(
-                module, int(limit), lift_constants=self.lift_constants
-            )
-        else:
-            self._fuse_calls(module)
-
-    def _fuse_calls(self, module: IRModule) -> None:
         programs = [
             f
             for f in module.func_ops()

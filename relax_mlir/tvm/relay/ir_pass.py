@@ -10,12 +10,12 @@ from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.compare.structural_equal import structural_equal
 from relax_mlir.objects.function import Function as RelaxFunction
-from relax_mlir.passes.relax.fuse_ops import FuseOps
 from relax_mlir.passes.relax.legalize import Legalize
 from relax_mlir.rewrite.outline import Outliner, fused_name
 from relax_mlir.rewrite.patterns import walk
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.transform.passes.fuse_dataflow import FuseDataflow
 from relax_mlir.tvm.relay.expr import Function
 
 __all__ = ["alpha_equal", "fuse_ops", "infer_type"]
@@ -40,7 +40,7 @@ def fuse_ops(expr: Function, opt_level: int = 1) -> Function:
     module = _legalized(expr.module)
     if opt_level < 1:
         return Function.of(_outline_each_call(module))
-    fuse = FuseOps(by_post_dominators=True, level=opt_level, lift_constants=False)
+    fuse = FuseDataflow(level=opt_level, lift_constants=False)
     return Function.of(fuse(module))
 
 

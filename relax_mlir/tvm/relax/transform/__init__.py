@@ -4,9 +4,6 @@ Each name makes an object of the pass that pipeline text names, with the options
 reproduce the behaviour of TVM's pass.
 """
 
-from relax_mlir.passes.relax.annotate_tir_op_pattern import (
-    AnnotateTirOpPattern as AnnotateTIROpPattern,
-)
 from relax_mlir.passes.relax.dead_code_elimination import (
     DeadCodeElimination as _DeadCodeElimination,
 )
@@ -59,6 +56,9 @@ from relax_mlir.tvm.relax.transform.meta_schedule_tune_tir import (
 )
 from relax_mlir.tvm.relax.transform.optimize_layout_transform import (
     OptimizeLayoutTransform,
+)
+from relax_mlir.tvm.relax.transform.passes.annotate_tir_op_pattern import (
+    AnnotateTirOpPattern as AnnotateTIROpPattern,
 )
 from relax_mlir.tvm.relax.transform.passes.attach_global_symbol import (
     AttachGlobalSymbol,

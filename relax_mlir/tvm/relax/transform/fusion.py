@@ -10,12 +10,12 @@ from relax_mlir.objects.expr.struct_info import PrimStructInfo, StructInfo
 from relax_mlir.objects.expr.struct_info_types import from_mlir, to_mlir
 from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
-from relax_mlir.passes.relax.fuse_ops import FuseOps as _FuseOps
 from relax_mlir.passes.relax.program_sizes import infer_call_sizes, lower_in_place_calls
 from relax_mlir.passes.relax.specialize_prim_funcs import specialize_calls
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.rewrite.functions import graph_functions, symbols_in, update_type
 from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.tvm.relax.transform.passes.fuse_dataflow import FuseDataflow
 
 __all__ = ["FuseOps", "FuseTIR"]
 
@@ -26,7 +26,7 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:  # noqa: N802  Relax's name
     Args:
         fuse_opt_level: 0 disables fusion; by default, the level of the pass context.
     """
-    return _FuseOps(by_post_dominators=True, level=fuse_opt_level)
+    return FuseDataflow(level=fuse_opt_level)
 
 
 def FuseTIR() -> Pass:  # noqa: N802  Relax's name

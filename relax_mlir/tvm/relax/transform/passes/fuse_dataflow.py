@@ -1,6 +1,7 @@
-"""Fusion of the bindings of dataflow blocks by post-dominator analysis, as in TVM."""
+"""``relax-fuse-dataflow``: operator fusion by post-dominator analysis, as in TVM."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import func
@@ -9,35 +10,60 @@ from relax_mlir.analysis.tvm_op_pattern import TvmOpPatternKind
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
-from relax_mlir.passes.relax.annotate_tir_op_pattern import annotated_pattern
-from relax_mlir.passes.relax.post_dominators import DataflowGraph, partition
+from relax_mlir.ir.traversal import blocks_of, own_operations
 from relax_mlir.rewrite.functions import (
-    blocks_of,
     dataflow_block_number,
     erase_unused_inline,
     graph_functions,
     is_inline,
 )
 from relax_mlir.rewrite.outline import Outliner, fused_name
+from relax_mlir.rewrite.pass_context import PassContext
+from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.tvm.relax.transform.passes.annotate_tir_op_pattern import (
+    annotated_pattern,
+)
+from relax_mlir.tvm.relax.transform.post_dominators import DataflowGraph, partition
 
-__all__ = ["fuse_by_post_dominators"]
+__all__ = ["FuseDataflow"]
 
 
-def fuse_by_post_dominators(
-    module: IRModule, max_ops: int, *, lift_constants: bool = True
-) -> None:
-    """Outlines groups of bindings into primitive functions, one kernel each."""
-    patterns = _patterns(module)
-    outliner = Outliner(module, lift_constants=lift_constants)
-    for function in graph_functions(module):
-        if "relax.primitive" in function.attributes:
-            continue
-        for block in blocks_of(function):
-            for bindings in _dataflow_blocks(block):
-                for members in _groups(bindings, patterns, max_ops):
-                    outliner.outline(members, fused_name(members), {"Primitive": True})
-        erase_unused_inline(function)
+@dataclass(frozen=True)
+class FuseDataflow(Pass):
+    """Groups bindings of dataflow blocks into primitive functions by post-dominator analysis.
+
+    As TVM's ``FuseOps``, it takes the op pattern kinds that tensor programs are annotated
+    with, and knows none of those without ``op_pattern``; ``relax-fuse-ops`` derives its own.
+
+    Args:
+        max_depth: most bindings in one group; the configuration
+            ``relax.FuseOps.max_depth`` of the pass context overrides it.
+        level: 0 fuses nothing; by default, the level of the pass context.
+        lift_constants: whether constants become parameters of the fused functions.
+    """
+
+    known_as = "FuseOps"
+    max_depth: int = 256
+    level: int = -1
+    lift_constants: bool = True
+
+    def run(self, module: IRModule) -> None:
+        context = PassContext.current()
+        if (context.opt_level if self.level < 0 else self.level) == 0:
+            return
+        limit = int(context.config.get("relax.FuseOps.max_depth", self.max_depth))
+        patterns = _patterns(module)
+        outliner = Outliner(module, lift_constants=self.lift_constants)
+        for function in graph_functions(module):
+            if "relax.primitive" in function.attributes:
+                continue
+            for block in blocks_of(function):
+                for bindings in _dataflow_blocks(block):
+                    for members in _groups(bindings, patterns, limit):
+                        outliner.outline(
+                            members, fused_name(members), {"Primitive": True}
+                        )
+            erase_unused_inline(function)
 
 
 def _patterns(module: IRModule) -> Mapping[str, TvmOpPatternKind]:

@@ -1,6 +1,7 @@
-// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{by-post-dominators=true} --split-input-file | filecheck %s
-// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{level=0} --split-input-file | filecheck %s --check-prefix=NONE
-// RUN: relax-opt %s -p 'relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{lift-constants=false by-post-dominators=true}' --split-input-file | filecheck %s --check-prefix=INSIDE
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{level=0} --split-input-file | filecheck %s --check-prefix=NONE
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{max-depth=1} --split-input-file | filecheck %s --check-prefix=NONE
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{lift-constants=false} --split-input-file | filecheck %s --check-prefix=INSIDE
 
 // Bindings of a dataflow block become one private function.
 // CHECK-LABEL: func.func @main
