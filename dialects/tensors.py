@@ -20,17 +20,20 @@ from relax_mlir.dialects.shapes import Dim
 
 __all__ = [
     "MAX_RANK",
+    "TUPLE_PACK",
     "attr_of",
     "device_of",
     "dtype_of",
     "has_known_shape",
     "pack_tuple",
+    "packed_values",
     "python_value",
     "shape_and_device_attr",
     "shape_attr",
     "shape_of",
     "tensor_type",
     "tuple_elements",
+    "tuple_types",
 ]
 
 _DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -191,6 +194,9 @@ _MAKERS: dict[type, Any] = {
 }
 
 
+TUPLE_PACK = "builtin.unrealized_conversion_cast"  # of values into one tuple
+
+
 def pack_tuple(values: Sequence[ir.Value]) -> ir.Value:
     """Packs values of any types into one value of tuple type.
 
@@ -198,10 +204,22 @@ def pack_tuple(values: Sequence[ir.Value]) -> ir.Value:
     a tuple by an ``unrealized_conversion_cast``, which upstream passes preserve.
     """
     type_ = ir.TupleType.get_tuple([value.type for value in values])
-    cast = ir.Operation.create(
-        "builtin.unrealized_conversion_cast", results=[type_], operands=list(values)
-    )
+    cast = ir.Operation.create(TUPLE_PACK, results=[type_], operands=list(values))
     return cast.results[0]
+
+
+def packed_values(value: ir.Value) -> list[ir.Value] | None:
+    """The values that a tuple was packed from; None if it comes from elsewhere."""
+    owner = value.owner
+    is_packed = not isinstance(owner, ir.Block) and owner.name == TUPLE_PACK
+    return list(owner.operands) if is_packed else None
+
+
+def tuple_types(type_: ir.Type) -> list[ir.Type]:
+    """The element types of a tuple type; another type by itself."""
+    if not isinstance(type_, ir.TupleType):
+        return [type_]
+    return [type_.get_type(i) for i in range(type_.num_types)]
 
 
 def tuple_elements(value: ir.Value) -> list[ir.Value]:
@@ -210,10 +228,9 @@ def tuple_elements(value: ir.Value) -> list[ir.Value]:
     Raises:
         ValueError: the tuple does not come from packed values.
     """
-    owner = value.owner
-    name = (
-        owner.name if isinstance(owner, (ir.Operation, ir.OpView)) else "block argument"
-    )
-    if name != "builtin.unrealized_conversion_cast":
+    values = packed_values(value)
+    if values is None:
+        owner = value.owner
+        name = "block argument" if isinstance(owner, ir.Block) else owner.name
         raise ValueError(f"expected a tuple packed from values, got one from `{name}`")
-    return list(owner.operands)
+    return values

@@ -1,7 +1,8 @@
 """Names of the discardable attributes of tensor programs.
 
 Most preserve what a TVMScript program states, and do not change what is computed; passes
-may drop them. :data:`KIND` and :data:`THREAD` choose how a loop is executed.
+may drop them. :data:`KIND` and :data:`THREAD` choose how a loop is executed;
+:data:`PRIM_FUNC` says what a function is.
 """
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "PAD",
     "PARAM",
     "POINTEE",
+    "PRIM_FUNC",
     "RETURN_TYPE",
     "RING",
     "ROOT",
@@ -68,6 +70,7 @@ POINTEE = "tir.pointee"  # of a pointer: element type and storage scope
 NOT_POSITIVE = "tir.not_positive"  # on a math.exp of x <= 0: may flush subnormals to 0
 
 # Functions and their arguments.
+PRIM_FUNC = "tir.prim_func"  # the function is a tensor program
 ORDER = "tir.order"  # permutation of the arguments to the order of the script
 RETURN_TYPE = "tir.return_type"  # if the program returns a value
 ROOT = "tir.root"  # name of the root block

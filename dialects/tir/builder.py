@@ -106,7 +106,7 @@ class Builder:
         self, arguments: Sequence[tuple[Sequence[Dim], DType]], outputs: int
     ) -> None:
         attributes = self.function.attributes
-        attributes["tir.prim_func"] = ir.UnitAttr.get()
+        attributes[attribute_names.PRIM_FUNC] = ir.UnitAttr.get()
         attributes["tir.num_outputs"] = tensors.attr_of(outputs, ir.IntegerAttr)
         described: list[dict[str, ir.Attribute]] = [
             dtype_attributes(t) for _, t in arguments

@@ -48,9 +48,9 @@ from relax_mlir.errors import (
 )
 from relax_mlir.ir.context import borrowed_context
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
-from relax_mlir.rewrite.patterns import walk
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda.archive import Contents

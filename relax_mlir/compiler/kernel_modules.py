@@ -15,9 +15,10 @@ from mlir.dialects import func
 
 from relax_mlir.analysis.contraction import contraction_operations, contraction_sizes
 from relax_mlir.errors import IRError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import onnx_nodes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import walk
+from relax_mlir.ir.traversal import walk
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.schedules.convolution_blocks import convolution_of
 
@@ -83,7 +84,7 @@ def split_kernels(module: IRModule) -> list[CompilationUnit]:
     renamed: dict[str, str] = {}
     copy = module.clone()
     for function in copy.func_ops():
-        if "tir.prim_func" in function.attributes:
+        if function_attributes.is_prim_func(function):
             name = function.name.value
             symbol = f"k_{kernel_hash(function)}"
             renamed[name] = symbol

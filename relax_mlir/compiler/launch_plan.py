@@ -22,6 +22,7 @@ from relax_mlir.dialects.tir import (
     attribute_names,
 )
 from relax_mlir.errors import CompileError, PassError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.runtime.cuda.conv_descriptors import Convolution
@@ -60,7 +61,7 @@ def serialize_program(module: IRModule) -> bytes:
         PassError: launch plans do not support the program's size or buffer computations.
         CompileError: the module does not hold exactly one PrimFunc.
     """
-    programs = [f for f in module.func_ops() if "tir.prim_func" in f.attributes]
+    programs = list(filter(function_attributes.is_prim_func, module.func_ops()))
     if len(programs) != 1:
         raise CompileError(f"expected one PrimFunc, got {len(programs)}")
     ptx = [

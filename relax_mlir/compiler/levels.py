@@ -6,9 +6,10 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import IRError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.relax.normalize import is_script
-from relax_mlir.rewrite.patterns import walk
 from relax_mlir.targets import LEVELS, Stage
 
 __all__ = ["illegal_operations", "level_of", "reject_passed_level", "remaining_stages"]
@@ -30,7 +31,7 @@ def level_of(module: IRModule) -> str | None:
     names = {op.operation.name for op in walk(module.mlir.operation)}
     dialects = {name.split(".")[0] for name in names}
     if "relax" in dialects or _takes_tensors(module):
-        is_grouped = any("relax.primitive" in f.attributes for f in module.func_ops())
+        is_grouped = any(map(function_attributes.is_primitive, module.func_ops()))
         is_called = "relax.call_tir" in names and not is_grouped
         is_called = is_called and not is_script(module)
         return (
@@ -59,7 +60,7 @@ _LEGAL_AT_ALL_LEVELS = frozenset(
 
 
 def _is_unscheduled(function: func.FuncOp) -> bool:
-    is_program = "tir.prim_func" in function.attributes and not function.is_external
+    is_program = function_attributes.is_defined_prim_func(function)
     return is_program and "tir.rule" not in function.attributes
 
 
@@ -120,6 +121,6 @@ def _has_passed(module: IRModule, reached: str, stage: Stage) -> bool:
     is_scheduled = any("tir.rule" in f.attributes for f in functions)
     if stage.level not in ("relax", "tir"):
         return is_scheduled and stage.level != "loops"
-    graphs = [f for f in functions if "tir.prim_func" not in f.attributes]
+    graphs = [f for f in functions if not function_attributes.is_prim_func(f)]
     is_planned = any(f.name.value == "main" for f in graphs)
     return is_scheduled or (is_planned and not _takes_tensors(module))

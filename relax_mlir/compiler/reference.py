@@ -76,7 +76,7 @@ def _evaluate_operation(
     module: IRModule, op: ir.OpView, values: dict[ir.Value, Any], sizes: dict[str, int]
 ) -> list[Any]:
     name = op.operation.name
-    if name == "builtin.unrealized_conversion_cast":
+    if name == tensors.TUPLE_PACK:
         return [[values[v] for v in op.operands]]
     if isinstance(op, ConstantOp):
         return [op.array(module.constants)]

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects.tir import attribute_names
+
 __all__ = [
     "ATTRS",
     "BLOCK",
@@ -21,9 +23,12 @@ __all__ = [
     "NAME",
     "NESTED",
     "OUTPUT",
+    "PRIMITIVE",
     "TIR_VARS",
     "arg_names",
+    "is_defined_prim_func",
     "is_prim_func",
+    "is_primitive",
     "is_private",
     "location_of",
     "onnx_nodes",
@@ -41,11 +46,22 @@ ATTRS = "relax.attrs"  # attributes of a function in script form
 IMPURE = "relax.impure"  # a function with side effects
 IN_PLACE = "relax.in_place"  # per result of a call, the argument that it overwrites
 TIR_VARS = "relax.tir_vars"  # scalars that a call of a tensor program passes
+PRIMITIVE = "relax.primitive"  # a function that holds a fusion group
 
 
 def is_prim_func(function: func.FuncOp) -> bool:
-    """Whether a function is a tensor program."""
-    return "tir.prim_func" in function.attributes
+    """Whether a function is a tensor program, with a body or declared only."""
+    return attribute_names.PRIM_FUNC in function.attributes
+
+
+def is_defined_prim_func(function: func.FuncOp) -> bool:
+    """Whether a function is a tensor program with a body."""
+    return is_prim_func(function) and not function.is_external
+
+
+def is_primitive(function: func.FuncOp) -> bool:
+    """Whether a function is a fusion group: the calls of one kernel."""
+    return PRIMITIVE in function.attributes
 
 
 def is_private(function: func.FuncOp) -> bool:

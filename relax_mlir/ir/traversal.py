@@ -14,6 +14,7 @@ __all__ = [
     "blocks_of",
     "only_store",
     "operations_named",
+    "operations_of",
     "own_operations",
     "values_read",
     "walk",
@@ -40,6 +41,16 @@ def blocks_of(root: ir.Operation | ir.OpView) -> Iterator[ir.Block]:
         for op in list(block.operations):
             if len(op.regions):
                 yield from blocks_of(op)
+
+
+def operations_of(root: ir.Operation | ir.OpView) -> Iterator[ir.OpView]:
+    """All operations below another, block by block, from a snapshot of each block.
+
+    Unlike :func:`walk`, it visits nested blocks after the block that holds them, and the
+    operation yielded last may be erased, with its regions.
+    """
+    for block in blocks_of(root):
+        yield from list(block.operations)
 
 
 def own_operations(block: ir.Block) -> ir.OperationList:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Operation
 from relax_mlir.dialects.relax import graph
@@ -29,7 +30,7 @@ _TERMINATORS = ("gpu.yield", "func.return", "scf.yield")
 _ARITHMETIC = ("arith.", "math.")
 # Effects of upstream operations.
 _UPSTREAM = {
-    "builtin.unrealized_conversion_cast": Effects.NONE,
+    tensors.TUPLE_PACK: Effects.NONE,
     "memref.load": Effects.READS,
     "memref.store": Effects.WRITES,
     "memref.subview": Effects.NONE,
@@ -188,7 +189,7 @@ class EffectAnalysis:
 # Operations whose result aliases their operand.
 _ALIASING = frozenset(
     {
-        *("builtin.unrealized_conversion_cast", "relax.tuple_get_item"),
+        *(tensors.TUPLE_PACK, "relax.tuple_get_item"),
         *("relax.bind", "relax.match_cast"),
     }
 )

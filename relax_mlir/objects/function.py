@@ -358,7 +358,7 @@ class Function(BaseFunc):
         if function_attributes.ATTRS in op.attributes:
             known = from_attribute(op.attributes[function_attributes.ATTRS])
             values.update(named_arrays(dict(known), self._with_array))
-        elif "relax.primitive" in op.attributes:
+        elif function_attributes.is_primitive(op):
             values["Primitive"] = True
         return Attrs(values)
 
@@ -386,13 +386,17 @@ def store_attrs(
     kept = {k: v for k, v in attrs.items() if k != own[0] or v != own[1]}
     if constants is not None:
         kept = named_arrays(kept, partial(_pool_key, constants=constants))
-    for name in (function_attributes.ATTRS, "relax.primitive", "sym_visibility"):
+    for name in (
+        function_attributes.ATTRS,
+        function_attributes.PRIMITIVE,
+        "sym_visibility",
+    ):
         if name in op.attributes:
             del op.attributes[name]
     if kept:
         op.attributes[function_attributes.ATTRS] = to_attribute(kept)
     if kept.get("Primitive"):
-        op.attributes["relax.primitive"] = ir.UnitAttr.get()
+        op.attributes[function_attributes.PRIMITIVE] = ir.UnitAttr.get()
     if "global_symbol" not in attrs:
         op.attributes["sym_visibility"] = ir.StringAttr.get("private")
 

@@ -1,6 +1,6 @@
 """Utilities for Relax functions in passes: operations, use-def, sizes, attributes, names."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ from mlir.dialects import func
 from relax_mlir.analysis.symbol_substitution import substitute_attributes
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import ConstantOp
+from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import blocks_of, own_operations
+from relax_mlir.ir.traversal import blocks_of, operations_of, own_operations
 from relax_mlir.objects.expr.struct_info_types import from_mlir, to_mlir
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.infer.struct_info import substitute_info
@@ -24,21 +24,19 @@ from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.rewrite.patterns import erase_dead, replace
 
 __all__ = [
-    "PACK",
     "SCRIPT_ATTRIBUTES",
     "bind_next_to",
-    "blocks_of",
     "build_primitive",
     "copy_script_attributes",
     "dataflow_block_number",
     "emit_next_to",
     "erase_parameters",
     "erase_unused_inline",
+    "flatten_tuple",
     "graph_attrs",
     "graph_functions",
     "is_inline",
     "map_types",
-    "operations_of",
     "outline_calls",
     "pooled_constant",
     "set_graph_attrs",
@@ -46,11 +44,10 @@ __all__ = [
     "substituted_type",
     "symbols_in",
     "transfer_output",
+    "tuple_parts",
     "update_type",
-    "users_of",
 ]
 
-PACK = "builtin.unrealized_conversion_cast"
 # Attributes that record a script's binding of a value.
 SCRIPT_ATTRIBUTES = (
     function_attributes.NAME,
@@ -68,15 +65,6 @@ def graph_functions(module: IRModule) -> list[func.FuncOp]:
     ]
 
 
-def operations_of(root: ir.Operation | ir.OpView) -> Iterator[ir.OpView]:
-    """All operations below another, block by block, from a snapshot of each block.
-
-    The operation yielded last may be erased, with its regions.
-    """
-    for block in blocks_of(root):
-        yield from list(own_operations(block))
-
-
 _INLINE = (
     *(ConstantOp, graph.ShapeExprOp, graph.PrimValueOp, graph.StringOp),
     *(graph.DataTypeOp, graph.GlobalVarOp, graph.ExternFuncOp),
@@ -86,7 +74,7 @@ _INLINE = (
 def is_inline(op: ir.OpView | ir.Operation) -> bool:
     """Whether an operation is an unnamed leaf or tuple pack, written in place of an operand."""
     view = op.operation.opview
-    is_leaf = isinstance(view, _INLINE) or op.operation.name == PACK
+    is_leaf = isinstance(view, _INLINE) or op.operation.name == tensors.TUPLE_PACK
     return is_leaf and function_attributes.NAME not in op.operation.attributes
 
 
@@ -94,20 +82,6 @@ def erase_unused_inline(function: func.FuncOp) -> None:
     """Erases unused inline operations."""
     for block in blocks_of(function):
         erase_dead(block, is_inline)
-
-
-def users_of(value: ir.Value) -> Iterator[ir.OpView]:
-    """The users of a value, through unnamed tuple packs."""
-    for use in value.uses:
-        owner = use.owner
-        if (
-            owner.operation.name == PACK
-            and function_attributes.NAME not in owner.operation.attributes
-        ):
-            for result in owner.operation.results:
-                yield from users_of(result)
-        else:
-            yield owner
 
 
 def copy_script_attributes(source: ir.OpView, target: ir.OpView) -> None:
@@ -155,6 +129,32 @@ def bind_next_to(op: ir.OpView, other: ir.OpView, name: str = "lv") -> None:
     attributes[function_attributes.BLOCK] = to_attribute(dataflow_block_number(other))
 
 
+def tuple_parts(value: ir.Value, next_to: ir.OpView | None = None) -> list[ir.Value]:
+    """The elements of a tuple: the values it packs, or new ``tuple_get_item`` operations.
+
+    Args:
+        value: of tuple type.
+        next_to: an operation next to which the new ones are bound.
+    """
+    packed = tensors.packed_values(value)
+    if packed is not None:
+        return packed
+    count = len(tensors.tuple_types(value.type))
+    items = [TupleGetItemOp(value, index=i) for i in range(count)]
+    if next_to is not None:
+        for item in items:
+            bind_next_to(item, next_to)
+    return [item.result for item in items]
+
+
+def flatten_tuple(value: ir.Value, next_to: ir.OpView | None = None) -> list[ir.Value]:
+    """The leaves of nested tuples, as :func:`tuple_parts`; another value by itself."""
+    if not isinstance(value.type, ir.TupleType):
+        return [value]
+    parts = tuple_parts(value, next_to)
+    return [leaf for part in parts for leaf in flatten_tuple(part, next_to)]
+
+
 def emit_next_to(
     other: ir.OpView,
     operator: str,
@@ -183,7 +183,7 @@ def graph_attrs(function: func.FuncOp) -> dict[str, Any]:
         found["global_symbol"] = function.name.value
     if function_attributes.ATTRS in function.attributes:
         found.update(from_attribute(function.attributes[function_attributes.ATTRS]))
-    elif "relax.primitive" in function.attributes:
+    elif function_attributes.is_primitive(function):
         found["Primitive"] = True
     return found
 
@@ -310,7 +310,7 @@ def build_primitive(
     signature = ir.FunctionType.get([v.type for v in inputs], [last.results[0].type])
     with last.location:
         function = func.FuncOp(name, signature, visibility="private")
-        function.attributes["relax.primitive"] = ir.UnitAttr.get()
+        function.attributes[function_attributes.PRIMITIVE] = ir.UnitAttr.get()
         block = function.add_entry_block()
         mapping: dict[ir.Value, ir.Value] = {}
         mapping.update(zip(inputs, block.arguments, strict=True))

@@ -6,6 +6,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import (
     CallTirOp,
@@ -17,6 +18,7 @@ from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.symbol_table import SymbolTable
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.objects.compare.structural_equal import (
     structural_equal,
     structural_hash,
@@ -24,7 +26,6 @@ from relax_mlir.objects.compare.structural_equal import (
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.rewrite.functions import (
-    PACK,
     SCRIPT_ATTRIBUTES,
     copy_script_attributes,
     dataflow_block_number,
@@ -114,22 +115,9 @@ def _outputs(members: Sequence[ir.OpView]) -> list[ir.Value]:
             found.update((r, None) for r in op.operation.results)
     for op in members:
         for result in op.operation.results:
-            if any(reader not in inside for reader in _consumers(result)):
+            if any(reader not in inside for reader in users_of(result)):
                 found[result] = None
     return list(found)
-
-
-def _consumers(value: ir.Value) -> list[ir.OpView]:
-    consumers: list[ir.OpView] = []
-    for use in value.uses:
-        owner = use.owner
-        if owner.operation.name == PACK and is_inline(owner):
-            consumers += [
-                r for result in owner.operation.results for r in _consumers(result)
-            ]
-        else:
-            consumers.append(owner)
-    return consumers
 
 
 class _Body:
@@ -187,7 +175,7 @@ class _Body:
             return []
         owner = value.owner
         if not isinstance(owner, ir.Block) and is_inline(owner):
-            if owner.name == PACK:
+            if owner.name == tensors.TUPLE_PACK:
                 return [v for o in owner.operands for v in self._leaves_of(o)]
             if self._is_copied(owner.opview):
                 return []

@@ -13,7 +13,7 @@ from mlir import ir
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.size_constraints import constraints_of
-from relax_mlir.ir.traversal import blocks_of, own_operations, walk
+from relax_mlir.ir.traversal import blocks_of, own_operations
 from relax_mlir.rewrite.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.symbolic import constraints
 
@@ -27,7 +27,6 @@ __all__ = [
     "pattern",
     "replace",
     "rewrite_greedily",
-    "walk",
 ]
 
 

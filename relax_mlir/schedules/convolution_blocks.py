@@ -10,8 +10,7 @@ from mlir.dialects import func
 from relax_mlir.analysis.contraction import contraction_of
 from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.dialects.tir import BlockOp, attribute_names
-from relax_mlir.ir.traversal import operations_named, own_operations
-from relax_mlir.rewrite.patterns import walk
+from relax_mlir.ir.traversal import operations_named, own_operations, walk
 from relax_mlir.schedules.match_convolution import ConvolutionOperand, match_convolution
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.symbolic.convolution_shapes import ConvolutionShape

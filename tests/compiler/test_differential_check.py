@@ -18,6 +18,7 @@ from relax_mlir.codegen.jit import run_lowered
 from relax_mlir.compiler.differential_check import relative_difference
 from relax_mlir.errors import RelaxError, VerificationError
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.relax.fold_constants import FoldConstants
 from relax_mlir.passes.relax.fuse_ops import FuseOps
 from relax_mlir.passes.relax.legalize import Legalize
@@ -25,7 +26,7 @@ from relax_mlir.passes.schedule.apply import Apply
 from relax_mlir.passes.schedule.expand_math import ExpandMath
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.passes.tir.to_linalg import ToLinalg
-from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.rewrite.patterns import Pass, replace
 from relax_mlir.runtime.margins import with_nan_margins
 from relax_mlir.schedules import kernel_view
 from relax_mlir.schedules.builder import add

@@ -8,7 +8,8 @@ from mlir import ir
 
 from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.errors import EmulationError
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.schedules.builder import index
 from relax_mlir.schedules.gpu import gemm_wgmma
 from tests.frontends.onnx.differential import parse

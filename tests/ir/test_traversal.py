@@ -10,6 +10,7 @@ from relax_mlir.ir.traversal import (
     blocks_of,
     only_store,
     operations_named,
+    operations_of,
     own_operations,
     values_read,
     walk,
@@ -52,6 +53,26 @@ def test_walk_is_in_pre_order_without_the_root() -> None:
         assert names(iter(own_operations(function.regions[0].blocks[0]))) == [
             *("arith.constant", "scf.if", "memref.store", "func.return")
         ]
+
+
+def test_operations_of_a_block_are_before_those_inside_and_may_be_erased() -> None:
+    with parsed(_NESTED) as function:
+        own = ["arith.constant", "scf.if", "memref.store", "func.return"]
+        then = ["memref.load", "arith.addf", "scf.yield"]
+        assert names(operations_of(function)) == [*own, *then, "scf.yield"]
+
+        kept: list[str] = []
+        for op in operations_of(function):
+            if op.operation.name in ("memref.store", "func.return", "scf.if"):
+                kept.append(op.operation.name)
+            if op.operation.name == "memref.store":
+                (branch,) = operations_named(function, "scf.if")
+                op.operation.erase()
+            elif op.operation.name == "func.return":
+                branch.operation.erase()
+
+        assert kept == ["scf.if", "memref.store", "func.return"]
+        assert names(walk(function)) == ["arith.constant", "func.return"]
 
 
 def test_operations_that_a_walk_inserts_are_not_visited() -> None:

@@ -7,7 +7,7 @@ from mlir import ir
 
 import relax_mlir
 from models import zoo
-from relax_mlir.rewrite.patterns import walk
+from relax_mlir.ir.traversal import walk
 from tests.models.zoo_models import zoo_models
 
 _QUICK = {

@@ -20,6 +20,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "dialects.slice_shapes": ("dialects/test_slice_shapes.py",),
     "dialects.window_shapes": ("dialects/test_window_shapes.py",),
     "ir.traversal": ("ir/test_traversal.py",),
+    "ir.use_def": ("ir/test_use_def.py",),
     "objects.effects": (
         "objects/test_effect_analysis.py",
         "objects/test_effects.py",

@@ -63,7 +63,7 @@ import contextlib, sys
 from pathlib import Path
 from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import upstream
-from relax_mlir.rewrite.patterns import walk
+from relax_mlir.ir.traversal import walk
 
 program = '''
 attributes {tir.prim_func} {

@@ -21,7 +21,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.ir.traversal import operations_named, own_operations
 from relax_mlir.pipeline import Pipeline
-from relax_mlir.rewrite.functions import PACK, pooled_constant
+from relax_mlir.rewrite.functions import pooled_constant
 from relax_mlir.rewrite.patterns import replace
 from relax_mlir.targets import LoweringOptions, Target, stages
 
@@ -173,7 +173,7 @@ def _places(module: IRModule, value: ir.Value) -> list[tuple[str, int]] | None:
         name = use.owner.operation.name
         if name == "func.return":
             continue
-        if name != PACK:
+        if name != tensors.TUPLE_PACK:
             return None  # a view, whose size follows from the buffer's
         outer = [u.owner.operation.opview for u in use.owner.operation.results[0].uses]
         found += [
@@ -228,7 +228,7 @@ def _widen_argument(
 def _update_types(main: func.FuncOp, value: ir.Value) -> None:
     for use in value.uses:
         op = use.owner.operation
-        if op.name == PACK:
+        if op.name == tensors.TUPLE_PACK:
             packed = ir.TupleType.get_tuple([o.type for o in op.operands])
             op.results[0].set_type(packed)
     block = main.entry_block

@@ -26,11 +26,12 @@ from relax_mlir.errors import (
 )
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.objects import prim
 from relax_mlir.objects.stmt.prim_func import PrimFunc
 from relax_mlir.objects.stmt.statements import AssertStmt
 from relax_mlir.pipeline import Pipeline
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.runtime import ndarray
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable

@@ -15,6 +15,7 @@ from mlir import ir
 
 from relax_mlir.compiler.kernel_modules import kernel_hash
 from relax_mlir.errors import TuningError
+from relax_mlir.ir.function_attributes import is_prim_func
 from relax_mlir.ir.module import IRModule
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.support.files import atomic_file, check_path_name, utf8_problem
@@ -174,7 +175,7 @@ class TuningDatabase:
         key = target_key(target)
         for function in module.func_ops():
             attributes = function.attributes
-            if "tir.prim_func" not in attributes or CONFIGURATION in attributes:
+            if not is_prim_func(function) or CONFIGURATION in attributes:
                 continue
             record = self.records.get((kernel_hash(function), key))
             if record is not None and record.configuration:

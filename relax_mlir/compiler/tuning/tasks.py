@@ -20,7 +20,7 @@ from relax_mlir.compiler.kernel_modules import (
 from relax_mlir.dialects import dtypes, shapes
 from relax_mlir.errors import TuningError, near_misses
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import walk
+from relax_mlir.ir.traversal import walk
 
 __all__ = ["TuningTask", "tuning_tasks"]
 

@@ -21,6 +21,7 @@ from relax_mlir.dialects.relax.core import (
 )
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.use_def import named_tuple_of, packed_operation, users_of
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.objects.expr import (
     Attrs,
@@ -63,7 +64,6 @@ from relax_mlir.symbolic.dims import Expr as DimExpr
 
 __all__ = ["RelaxReader"]
 
-_PACK = "builtin.unrealized_conversion_cast"
 _TERMINATORS = frozenset({"func.return", "gpu.yield"})
 
 
@@ -154,7 +154,7 @@ class RelaxReader:
             return
         if len(results) == 1:
             yield self._binding(op, results[0])
-        elif not _packed(op):
+        elif named_tuple_of(op) is None:
             yield from self._many_results(op, results)
 
     def _binding(self, op: ir.OpView, value: ir.Value) -> Binding:
@@ -179,16 +179,10 @@ class RelaxReader:
     def _is_output(self, op: ir.OpView, value: ir.Value) -> bool:
         if function_attributes.BLOCK in op.operation.attributes:
             return function_attributes.OUTPUT in op.operation.attributes
-        return any(self._escapes(use.owner) for use in value.uses)
+        return any(map(self._escapes, users_of(value)))
 
     def _escapes(self, user: ir.OpView) -> bool:
         """Whether a user is outside of the value's dataflow block."""
-        if (
-            user.operation.name == _PACK
-            and function_attributes.NAME not in user.operation.attributes
-        ):
-            uses = (use.owner for r in user.operation.results for use in r.uses)
-            return any(map(self._escapes, uses))
         return user.operation.name in _TERMINATORS or self._block_of(user) < 0
 
     def _many_results(
@@ -210,7 +204,10 @@ class RelaxReader:
             result = self._inline(op.operation.results[0])
         elif isinstance(op, RelaxOperation):
             result = self._operator(op)
-        elif op.operation.name == _PACK and (packed := _unpacked(op)) is not None:
+        elif (
+            op.operation.name == tensors.TUPLE_PACK
+            and (packed := packed_operation(op)) is not None
+        ):
             return self.value_of(packed)
         elif isinstance(op, func.CallOp):
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -354,7 +351,7 @@ class RelaxReader:
         view = op.opview if isinstance(op, ir.Operation) else op
         if isinstance(view, ConstantOp):
             return Constant(view.array(self.constants))
-        if view.operation.name == _PACK:
+        if view.operation.name == tensors.TUPLE_PACK:
             return Tuple([self.expr(v) for v in view.operands])
         info = self.info(value)
         attributes = view.attributes
@@ -390,27 +387,10 @@ def _block(number: int, bindings: Sequence[Binding]) -> BindingBlock:
 
 
 def _is_inline(op: ir.OpView) -> bool:
-    return isinstance(op, (*_INLINE, graph.BindOp)) or op.operation.name == _PACK
-
-
-def _packed(op: ir.OpView) -> bool:
-    """Whether all results are packed in one named tuple, which is the binding."""
-    results = list(op.operation.results)
-    for use in results[0].uses:
-        owner = use.owner.operation
-        if owner.name == _PACK and function_attributes.NAME in owner.attributes:
-            return list(owner.operands) == results
-    return False
-
-
-def _unpacked(pack: ir.OpView) -> ir.OpView | None:
-    """The operation whose results a tuple packs, or None."""
-    operands = list(pack.operation.operands)
-    owner = operands[0].owner if len(operands) > 1 else None
-    if not isinstance(owner, (ir.OpView, ir.Operation)):
-        return None
-    view = owner.opview if isinstance(owner, ir.Operation) else owner
-    return view if list(view.operation.results) == operands else None
+    return (
+        isinstance(op, (*_INLINE, graph.BindOp))
+        or op.operation.name == tensors.TUPLE_PACK
+    )
 
 
 def _positional_attributes(op: RelaxOperation) -> dict[str, Any]:  # Any: by attribute

@@ -106,7 +106,7 @@ class PrimFuncParams:
             ir.FunctionType.get(types, [])
         )
         attributes = function.attributes
-        attributes["tir.prim_func"] = ir.UnitAttr.get()
+        attributes[attribute_names.PRIM_FUNC] = ir.UnitAttr.get()
         count = _output_count(arguments[: len(matched)]) if outputs is None else outputs
         attributes["tir.num_outputs"] = to_attribute(count)
         order = self._order()

@@ -25,13 +25,8 @@ from relax_mlir.dialects.relax.squeeze import ExpandDimsOp, FlattenOp, SqueezeOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError, near_misses
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.functions import (
-    PACK,
-    bind_next_to,
-    emit_next_to,
-    graph_functions,
-    operations_of,
-)
+from relax_mlir.ir.traversal import operations_of
+from relax_mlir.rewrite.functions import bind_next_to, emit_next_to, graph_functions
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses
 
 __all__ = ["CastMatmulToBf16"]
@@ -151,7 +146,8 @@ class _MatmulCaster:
                 op, type(op).script_name(), *operands, **op.python_attrs()
             )
         cast.operation.results[0].replace_all_uses_with(made)
-        packs = [v.owner for v in op.operation.operands if _is_pack(v)]
+        operands = op.operation.operands
+        packs = [v.owner for v in operands if tensors.packed_values(v) is not None]
         erase(cast)
         erase(op)
         for pack in packs:
@@ -160,10 +156,6 @@ class _MatmulCaster:
         del self._narrow[value]
         for new in [v for v in self._narrow if v not in before]:
             self._hoist_cast(new)
-
-
-def _is_pack(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.name == PACK
 
 
 def _tensors(op: RelaxOperation) -> Iterator[ir.Value]:

@@ -17,12 +17,14 @@ from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.errors import IndexOutOfRangeError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import location_of, onnx_nodes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.passes.relax.fold_constants import constant_value
 from relax_mlir.passes.relax.legalize import flat_types
 from relax_mlir.passes.relax.refine_operators import refine_operators
-from relax_mlir.rewrite.functions import bind_next_to, graph_functions, operations_of
+from relax_mlir.rewrite.functions import bind_next_to, graph_functions
 from relax_mlir.rewrite.patterns import Pass, replace
 
 __all__ = [
@@ -49,7 +51,7 @@ class CheckIndices(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
-            if "relax.primitive" not in function.attributes:
+            if not function_attributes.is_primitive(function):
                 refine_operators(module, function)
                 insert_index_checks(module, function)
 

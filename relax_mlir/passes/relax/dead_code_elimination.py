@@ -6,8 +6,9 @@ from relax_mlir.analysis.call_graph import CallGraph
 from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import blocks_of
 from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.rewrite.functions import blocks_of, graph_functions
+from relax_mlir.rewrite.functions import graph_functions
 from relax_mlir.rewrite.patterns import Pass, erase_dead
 
 __all__ = ["DeadCodeElimination", "erase_unreachable"]

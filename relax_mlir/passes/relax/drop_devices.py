@@ -7,6 +7,7 @@ from mlir import ir
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.tensors import tuple_elements
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.expr.struct_info import (
     ShapeExpr,
     StructInfo,
@@ -16,12 +17,7 @@ from relax_mlir.objects.expr.struct_info import (
 from relax_mlir.objects.expr.struct_info_types import from_mlir, to_mlir
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.passes.relax.refine_operators import refine_operators
-from relax_mlir.rewrite.functions import (
-    graph_functions,
-    map_types,
-    operations_of,
-    update_type,
-)
+from relax_mlir.rewrite.functions import graph_functions, map_types, update_type
 from relax_mlir.rewrite.patterns import Pass, replace
 
 __all__ = ["DropDevices"]

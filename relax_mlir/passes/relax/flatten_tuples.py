@@ -5,13 +5,8 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import TupleGetItemOp
-from relax_mlir.ir.traversal import own_operations
-from relax_mlir.rewrite.functions import (
-    PACK,
-    operations_of,
-    transfer_output,
-    update_type,
-)
+from relax_mlir.ir.traversal import operations_of, own_operations
+from relax_mlir.rewrite.functions import flatten_tuple, transfer_output, update_type
 from relax_mlir.rewrite.patterns import replace
 
 __all__ = ["flatten_parameters", "flatten_results", "fold_tuple_get_items"]
@@ -72,30 +67,18 @@ def flatten_results(function: func.FuncOp) -> None:
     if not any(isinstance(v.type, ir.TupleType) for v in values):
         return
     with ir.InsertionPoint(returned), returned.location:
-        flat = [part for value in values for part in _parts(value)]
+        flat = [part for value in values for part in flatten_tuple(value)]
         func.ReturnOp(flat)
     returned.operation.erase()
     update_type(function)
-
-
-def _parts(value: ir.Value) -> list[ir.Value]:
-    if not isinstance(value.type, ir.TupleType):
-        return [value]
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == PACK:
-        parts = list(owner.operands)
-    else:
-        count = value.type.num_types
-        parts = [TupleGetItemOp(value, index=i).result for i in range(count)]
-    return [part for each in parts for part in _parts(each)]
 
 
 def fold_tuple_get_items(function: func.FuncOp) -> None:
     """Folds ``tuple_get_item`` of a tuple packed in the same function to its element."""
     for op in operations_of(function):
         if isinstance(op, TupleGetItemOp):
-            owner = op.tuple_value.owner
-            if not isinstance(owner, ir.Block) and owner.name == PACK:
-                element = list(owner.operands)[op.python_attrs()["index"]]
+            packed = tensors.packed_values(op.tuple_value)
+            if packed is not None:
+                element = packed[op.python_attrs()["index"]]
                 transfer_output(op, element)
                 replace(op, element)

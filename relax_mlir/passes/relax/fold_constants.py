@@ -10,7 +10,9 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Expr
 from relax_mlir.errors import PassError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.passes.relax.folding_cost import (
     Budget,
     cost_of_program,
@@ -22,7 +24,6 @@ from relax_mlir.rewrite.functions import (
     dataflow_block_number,
     erase_unused_inline,
     graph_functions,
-    operations_of,
     pooled_constant,
 )
 from relax_mlir.rewrite.patterns import Pass, replace
@@ -63,7 +64,7 @@ class FoldConstants(Pass):
     def run(self, module: IRModule) -> None:
         budget = self.budget()
         for function in graph_functions(module):
-            if "relax.primitive" in function.attributes:
+            if function_attributes.is_primitive(function):
                 continue
             for op in operations_of(function):
                 if isinstance(op, CallTirOp):

@@ -11,13 +11,14 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.relax.activation import GeluOp, GeluTanhOp
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.gelu_pattern import (
     COEFFICIENT_TOLERANCE,
     ArithmeticNames,
     find_gelu,
 )
-from relax_mlir.rewrite.patterns import Pass, erase_dead, replace, walk
+from relax_mlir.rewrite.patterns import Pass, erase_dead, replace
 
 __all__ = ["FuseGelu"]
 

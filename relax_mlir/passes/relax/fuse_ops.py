@@ -12,16 +12,19 @@ from relax_mlir.analysis.op_pattern import (
     stores_piecewise,
 )
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.symbol_table import SymbolTable
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.rewrite.functions import outline_calls
+from relax_mlir.ir.use_def import users_of
+from relax_mlir.rewrite.functions import graph_functions, outline_calls
 from relax_mlir.rewrite.pass_context import PassContext
 from relax_mlir.rewrite.patterns import Pass, erase_dead
 
 __all__ = ["FuseOps"]
 
-_CALLS = frozenset({"relax.call_tir", "builtin.unrealized_conversion_cast"})
+_CALLS = frozenset({CallTirOp.OPERATION_NAME, tensors.TUPLE_PACK})
 
 
 @dataclass
@@ -53,18 +56,15 @@ class FuseOps(Pass):
     def run(self, module: IRModule) -> None:
         if PassContext.current().opt_level == 0:
             return
-        programs = [
-            f
-            for f in module.func_ops()
-            if "tir.prim_func" in f.attributes and not f.is_external
-        ]
+        programs = list(
+            filter(function_attributes.is_defined_prim_func, module.func_ops())
+        )
         kinds = {f.name.value: op_pattern_of(f) for f in programs}
         parts = frozenset(f.name.value for f in programs if stores_piecewise(f))
         rows = frozenset(f.name.value for f in programs if ends_elementwise(f))
         table = SymbolTable(module)
-        for function in module.func_ops():
-            is_program = "tir.prim_func" in function.attributes or function.is_external
-            if is_program or "relax.primitive" in function.attributes:
+        for function in graph_functions(module):
+            if function_attributes.is_primitive(function):
                 continue
             for group in _Grouping(function, kinds, parts, rows, self.max_ops).groups():
                 if len(group.calls) > 1:
@@ -93,9 +93,7 @@ class _Grouping:
         limit: int,
     ) -> None:
         block = function.entry_block
-        self.calls = [
-            o for o in own_operations(block) if o.operation.name == "relax.call_tir"
-        ]
+        self.calls = [o for o in own_operations(block) if isinstance(o, CallTirOp)]
         self.order = {call: number for number, call in enumerate(self.calls)}
         self.kinds = kinds
         self.piecewise, self.ends_elementwise = piecewise, ends_elementwise
@@ -142,7 +140,7 @@ class _Grouping:
         """The elementwise calls from ``call`` to its first post-dominator, or None."""
         shape = tensors.shape_of(call.results[0])
         taken: list[ir.OpView] = []
-        frontier = set(_consumers(call.results[0]))
+        frontier = set(users_of(call.results[0]))
         while frontier:
             first = min(frontier, key=lambda c: self.order.get(c, -1))
             if not self._keeps_shape(first, shape) or len(taken) >= _MAX_DETOUR:
@@ -151,7 +149,7 @@ class _Grouping:
             frontier.remove(first)
             if not frontier:
                 return taken
-            frontier |= set(_consumers(first.results[0]))
+            frontier |= set(users_of(first.results[0]))
         return None
 
     def _keeps_shape(self, call: ir.OpView, shape: tuple[shapes.Dim, ...]) -> bool:
@@ -178,7 +176,7 @@ class _Grouping:
 
     def _consumer_group(self, call: ir.OpView) -> _Group | None:
         """The only group that reads the result, if a producer may join it."""
-        groups = [self.group_of.get(r) for r in _consumers(call.results[0])]
+        groups = [self.group_of.get(r) for r in users_of(call.results[0])]
         if not groups or groups[0] is None or any(g is not groups[0] for g in groups):
             return None
         # A producer can be inlined into each store, but piecewise stores into no consumer.
@@ -188,15 +186,3 @@ class _Grouping:
 
 
 _MAX_DETOUR = 16  # calls between a value and its post-dominator
-
-
-def _consumers(value: ir.Value) -> list[ir.OpView]:
-    """The calls that read a value, through argument packing."""
-    consumers: list[ir.OpView] = []
-    for use in value.uses:
-        owner = use.owner
-        if owner.operation.name == "builtin.unrealized_conversion_cast":
-            consumers += _consumers(owner.operation.results[0])
-        else:
-            consumers.append(owner)
-    return consumers

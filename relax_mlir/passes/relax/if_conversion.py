@@ -6,11 +6,10 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.compare import WhereOp
-from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.errors import PassError
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import operations_of, own_operations
 from relax_mlir.objects.effects import EffectAnalysis
-from relax_mlir.rewrite.functions import PACK, operations_of
+from relax_mlir.rewrite.functions import tuple_parts
 from relax_mlir.rewrite.patterns import clone, replace
 
 __all__ = ["convert_ifs_to_selects"]
@@ -62,14 +61,6 @@ def _where(
         )
     if not isinstance(then.type, ir.TupleType):
         return WhereOp(condition, then, other).results[0]
-    count = then.type.num_types
-    parts = [[_part(v, i) for i in range(count)] for v in (then, other)]
-    chosen = [_where(op, condition, a, b) for a, b in zip(*parts, strict=True)]
+    pairs = zip(tuple_parts(then), tuple_parts(other), strict=True)
+    chosen = [_where(op, condition, a, b) for a, b in pairs]
     return tensors.pack_tuple(chosen)
-
-
-def _part(value: ir.Value, index: int) -> ir.Value:
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == PACK:
-        return list(owner.operands)[index]
-    return TupleGetItemOp(value, index=index).result

@@ -8,7 +8,8 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, ShapeToTensorOp
 from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.functions import operations_of, pooled_constant
+from relax_mlir.ir.traversal import operations_of
+from relax_mlir.rewrite.functions import pooled_constant
 from relax_mlir.rewrite.patterns import replace
 
 __all__ = ["call_index_checks"]

@@ -13,7 +13,7 @@ from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.ir import function_attributes as names
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.expr.struct_info_types import from_mlir
@@ -52,7 +52,7 @@ def _update(
     function: func.FuncOp, functions: Mapping[str, func.FuncOp], done: set[str]
 ) -> None:
     """Updates a function after its callees."""
-    is_program = "tir.prim_func" in function.attributes
+    is_program = function_attributes.is_prim_func(function)
     if function.name.value in done or is_program or function.is_external:
         return
     done.add(function.name.value)
@@ -64,7 +64,9 @@ def _update(
             _set_types(op, functions)
         except ValueError as error:
             name = op.operation.name
-            raise PassError(f"{names.location_of(op)}: `{name}`: {error}") from error
+            raise PassError(
+                f"{function_attributes.location_of(op)}: `{name}`: {error}"
+            ) from error
     _set_function_type(function)
 
 
@@ -104,7 +106,7 @@ def derived_types(
     callee = _callee(op, functions)
     if callee is not None:
         return _call_types(op, callee) if _is_graph(callee) else None
-    if op.operation.name == "builtin.unrealized_conversion_cast":
+    if op.operation.name == tensors.TUPLE_PACK:
         return _packed_type(op)
     if isinstance(op, CallTirOp):
         return _program_types(op, functions)
@@ -115,7 +117,7 @@ def derived_types(
 
 def _is_graph(callee: func.FuncOp) -> bool:
     """Whether a callee's function type gives the call's result: a program has no results."""
-    return not names.is_prim_func(callee)
+    return not function_attributes.is_prim_func(callee)
 
 
 def _packed_type(cast: ir.OpView) -> list[ir.Type] | None:
@@ -160,7 +162,7 @@ def _accepts(param: ir.Type, given: ir.Type) -> bool:
 def _is_named(type_: ir.Type) -> bool:
     """Whether every dimension in a type is static or symbolic."""
     if isinstance(type_, ir.TupleType):
-        return all(map(_is_named, _parts(type_)))
+        return all(map(_is_named, tensors.tuple_types(type_)))
     if not isinstance(type_, ir.RankedTensorType):
         return False
     return tensors.has_known_shape(type_)
@@ -198,9 +200,9 @@ def program_call(
     """
     name = call.attributes["callee"].value
     program = functions.get(name)
-    if program is None or "tir.prim_func" not in program.attributes:
+    if program is None or not function_attributes.is_prim_func(program):
         raise ValueError(f"module has no tensor program `{name}`")
-    types = [o.type for o in tensors.tuple_elements(call.args)] + _parts(
+    types = [o.type for o in tensors.tuple_elements(call.args)] + tensors.tuple_types(
         call.result.type
     )
     count = sum(isinstance(t, ir.MemRefType) for t in program.type.inputs)
@@ -262,17 +264,10 @@ def _set_function_type(function: func.FuncOp) -> None:
         function.attributes["function_type"] = ir.TypeAttr.get(signature)
 
 
-def _parts(type_: ir.Type) -> list[ir.Type]:
-    """The elements of a tuple; one type by itself."""
-    if not isinstance(type_, ir.TupleType):
-        return [type_]
-    return [type_.get_type(i) for i in range(type_.num_types)]
-
-
 def _contradict(derived: ir.Type, stated: ir.Type) -> bool:
     """Whether no values of the symbols make two types equal."""
     if isinstance(derived, ir.TupleType) and isinstance(stated, ir.TupleType):
-        pairs = zip_longest(_parts(derived), _parts(stated))
+        pairs = zip_longest(tensors.tuple_types(derived), tensors.tuple_types(stated))
         return any(a is None or b is None or _contradict(a, b) for a, b in pairs)
     both = (derived, stated)
     if not all(isinstance(type_, ir.RankedTensorType) for type_ in both):

@@ -13,17 +13,15 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import operations_of, own_operations
 from relax_mlir.objects.expr.struct_info_types import from_mlir
 from relax_mlir.objects.infer.struct_info import struct_info_sizes
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.rewrite.functions import (
-    PACK,
     SCRIPT_ATTRIBUTES,
     copy_script_attributes,
     dataflow_block_number,
     graph_functions,
-    operations_of,
     substituted_type,
     symbols_in,
 )
@@ -115,11 +113,12 @@ def _inline_value(op: graph.CallValueOp, functions: Mapping[str, func.FuncOp]) -
 
 def is_kernel(function: func.FuncOp) -> bool:
     """Whether a function is a fused kernel: it calls nothing but tensor programs."""
-    if "relax.primitive" not in function.attributes:
+    if not function_attributes.is_primitive(function):
         return False
     known = (CallTirOp, TupleGetItemOp, graph.BindOp)
     return all(
-        isinstance(op, known) or op.operation.name in (PACK, "func.return")
+        isinstance(op, known)
+        or op.operation.name in (tensors.TUPLE_PACK, "func.return")
         for op in own_operations(function.entry_block)
     )
 

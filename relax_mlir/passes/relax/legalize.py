@@ -27,23 +27,20 @@ from relax_mlir.dialects.relax.elementwise import BinaryOp
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import Builder
 from relax_mlir.errors import PassError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import location_of
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.size_constraints import constraints_of, set_constraints
 from relax_mlir.ir.symbol_table import SymbolTable
+from relax_mlir.ir.traversal import blocks_of, operations_of
+from relax_mlir.ir.use_def import named_tuple_of
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.passes.relax.index_check_calls import call_index_checks
 from relax_mlir.passes.relax.size_casts import (
     constraints_of_operator,
     insert_size_casts,
 )
-from relax_mlir.rewrite.functions import (
-    PACK,
-    blocks_of,
-    copy_script_attributes,
-    graph_functions,
-    operations_of,
-)
+from relax_mlir.rewrite.functions import copy_script_attributes, graph_functions
 from relax_mlir.rewrite.patterns import Pass, erase_dead, replace
 from relax_mlir.symbolic import constraints
 
@@ -124,7 +121,7 @@ def _is_shape_generic(
     except ValueError:
         return False
     if isinstance(inferred, ir.TupleType):
-        inferred = _parts(inferred)
+        inferred = tensors.tuple_types(inferred)
     inferred = inferred if isinstance(inferred, Sequence) else (inferred,)
     return list(inferred) == [substitution.type(t) for t in flat_types(op.results)]
 
@@ -146,7 +143,7 @@ def flat_operands(op: RelaxOperation) -> list[ir.Value]:
 
 def flat_types(values: Iterable[ir.Value]) -> list[ir.Type]:
     """The types of values, with tuples flattened."""
-    return [part for value in values for part in _parts(value.type)]
+    return [part for value in values for part in tensors.tuple_types(value.type)]
 
 
 def _live_results(op: RelaxOperation) -> tuple[bool, ...]:
@@ -161,12 +158,6 @@ def _live_results(op: RelaxOperation) -> tuple[bool, ...]:
         return (True,) * count
     read = {user.python_attrs()["index"] for user in users}
     return tuple(i in read for i in range(count))
-
-
-def _parts(type_: ir.Type) -> list[ir.Type]:
-    if not isinstance(type_, ir.TupleType):
-        return [type_]
-    return [type_.get_type(i) for i in range(type_.num_types)]
 
 
 @dataclass(frozen=True)
@@ -205,7 +196,7 @@ class Legalize(Pass):
         is_script = not self.keep_views
         legalizer = _Legalizer(module, is_script=is_script, threads=self.threads)
         for function in graph_functions(module):
-            if "relax.primitive" in function.attributes:
+            if function_attributes.is_primitive(function):
                 continue
             if not is_script:
                 call_index_checks(module, function)
@@ -222,7 +213,7 @@ class Legalize(Pass):
         """Records the operators' constraints on sizes, which tensor programs do not express."""
         if not self.keep_views:
             for function in graph_functions(module):
-                if "relax.primitive" not in function.attributes:
+                if not function_attributes.is_primitive(function):
                     insert_size_casts(function, self._has_constraints)
         elif "main" in module:
             with constraints.collect() as found:
@@ -402,7 +393,7 @@ def replace_by_call(
     """Replaces ``op`` by ``relax.call_tir @callee``."""
     results = [r.type for r in op.results]
     single = len(results) == 1
-    bound_tuple = None if single else _named_tuple(op)
+    bound_tuple = None if single else named_tuple_of(op)
     with ir.InsertionPoint(op), op.location:
         call = CallTirOp(
             list(operands),
@@ -419,12 +410,3 @@ def replace_by_call(
                 TupleGetItemOp(call.result, index=i).result for i in range(len(results))
             ]
     replace(op, values)
-
-
-def _named_tuple(op: ir.OpView) -> ir.OpView | None:
-    """The tuple of all results, if a script binds it."""
-    for use in op.results[0].uses:
-        owner = use.owner
-        if owner.operation.name == PACK and "relax.name" in owner.attributes:
-            return owner if list(owner.operands) == list(op.results) else None
-    return None

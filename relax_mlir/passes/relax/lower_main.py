@@ -23,7 +23,6 @@ from relax_mlir.passes.main_signature import (
 )
 from relax_mlir.passes.relax.plan_memory import (
     result_tensors,
-    result_types,
     storage_root,
 )
 from relax_mlir.passes.shape_function import emit_shape_function
@@ -201,7 +200,7 @@ class _MainLowering:
     def _lower_packed(self, call: ir.OpView) -> None:
         """Lowers a packed call: its arguments, then the buffers of its results."""
         values = tensors.tuple_elements(call.operands[0])
-        types = [*(v.type for v in values), *result_types(call)]
+        types = [*(v.type for v in values), *tensors.tuple_types(call.results[0].type)]
         names = [str(tensors.dtype_of(t)) for t in types]
         pack = tensors.pack_tuple(
             [*(self.buffers[v] for v in values), *self._targets(call)]
@@ -238,7 +237,11 @@ class _MainLowering:
         )
         targets = []
         for position, (value, type_) in enumerate(
-            zip(result_tensors(call), result_types(call), strict=True)
+            zip(
+                result_tensors(call),
+                tensors.tuple_types(call.results[0].type),
+                strict=True,
+            )
         ):
             if value is not None and value in self.buffers:
                 targets.append(self.buffers[value])
@@ -268,9 +271,7 @@ class _MainLowering:
 
 
 # Operations without code of their own; their users look through them.
-_NO_CODE = frozenset(
-    {"relax.constant", "relax.tuple_get_item", "builtin.unrealized_conversion_cast"}
-)
+_NO_CODE = frozenset({"relax.constant", "relax.tuple_get_item", tensors.TUPLE_PACK})
 
 
 def _names(function: func.FuncOp, attribute: str, count: int, prefix: str) -> list[str]:

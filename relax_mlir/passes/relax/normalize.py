@@ -13,7 +13,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.size_constraints import constraints_of, set_constraints
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, operations_of, own_operations
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.passes.relax.check_indices import (
@@ -31,10 +31,8 @@ from relax_mlir.passes.relax.refine_operators import refine_operators
 from relax_mlir.passes.relax.size_casts import sizes_in
 from relax_mlir.rewrite.functions import (
     SCRIPT_ATTRIBUTES,
-    blocks_of,
     dataflow_block_number,
     graph_functions,
-    operations_of,
     substitute_sizes,
     symbols_in,
 )

@@ -17,7 +17,7 @@ from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.main_signature import PLAN_ATTRIBUTES
 from relax_mlir.rewrite.patterns import Pass
 
-__all__ = ["PlanMemory", "result_tensors", "result_types", "storage_root"]
+__all__ = ["PlanMemory", "result_tensors", "storage_root"]
 
 _ALIGNMENT = 64  # bytes
 
@@ -84,14 +84,6 @@ def result_tensors(op: ir.OpView) -> list[ir.Value]:
     return elements
 
 
-def result_types(op: ir.OpView) -> list[ir.Type]:
-    """The types of the tensors that a call returns, in order."""
-    type_ = op.results[0].type
-    if not isinstance(type_, ir.TupleType):
-        return [type_]
-    return [type_.get_type(i) for i in range(type_.num_types)]
-
-
 def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> None:
     """Plans the memory of one function.
 
@@ -107,7 +99,9 @@ def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> N
         if op.operation.name not in ("relax.call_tir", "relax.call_dps_packed"):
             continue
         for position, (value, type_) in enumerate(
-            zip(result_tensors(op), result_types(op), strict=True)
+            zip(
+                result_tensors(op), tensors.tuple_types(op.results[0].type), strict=True
+            )
         ):
             if value is not None and value in returned:
                 continue
@@ -157,7 +151,7 @@ def _last_uses(operations: Sequence[ir.OpView]) -> dict[ir.Value, int]:
             last[storage_root(operand)] = step
     # A tuple pack extends live ranges to the call that reads the tuple.
     for step, op in enumerate(operations):
-        if op.operation.name != "builtin.unrealized_conversion_cast":
+        if op.operation.name != tensors.TUPLE_PACK:
             continue
         end = last.get(op.results[0], step)
         for operand in op.operands:
@@ -289,7 +283,7 @@ def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -
         for op, position in tensor.results:
             by_op.setdefault(op, {})[position] = tensor.offset
     for op, offsets in by_op.items():
-        count = len(result_types(op))
+        count = len(tensors.tuple_types(op.results[0].type))
         texts = [str(offsets[i]) if i in offsets else "" for i in range(count)]
         op.attributes["relax.offsets"] = ir.ArrayAttr.get(
             [ir.StringAttr.get(t) for t in texts]

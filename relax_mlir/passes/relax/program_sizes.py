@@ -14,16 +14,13 @@ from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.expr.struct_info import PrimStructInfo, ShapeStructInfo
 from relax_mlir.objects.expr.struct_info_types import from_mlir
 from relax_mlir.objects.mlir_attributes import from_attribute, to_attribute
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.passes.relax.legalize import flat_types
-from relax_mlir.rewrite.functions import (
-    copy_script_attributes,
-    erase_unused_inline,
-    operations_of,
-)
+from relax_mlir.rewrite.functions import copy_script_attributes, erase_unused_inline
 from relax_mlir.rewrite.patterns import replace
 
 __all__ = ["in_place_arguments", "infer_call_sizes", "lower_in_place_calls"]

@@ -14,12 +14,8 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.relax.matmul import DenseOp, MatmulOp
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.functions import (
-    emit_next_to,
-    graph_functions,
-    operations_of,
-    pooled_constant,
-)
+from relax_mlir.ir.traversal import operations_of
+from relax_mlir.rewrite.functions import emit_next_to, graph_functions, pooled_constant
 from relax_mlir.rewrite.patterns import Pass, erase
 
 __all__ = ["QuantizeMatmulToFp8"]

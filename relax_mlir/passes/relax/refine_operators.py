@@ -14,6 +14,7 @@ from relax_mlir.dialects.relax.core import (
 from relax_mlir.dialects.relax.manipulate import ReshapeOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call
 from relax_mlir.objects.expr.struct_info import ObjectStructInfo, PrimStructInfo
@@ -25,11 +26,9 @@ from relax_mlir.objects.read.relax import RelaxReader
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.write.relax import RelaxWriter
 from relax_mlir.rewrite.functions import (
-    PACK,
     bind_next_to,
     copy_script_attributes,
     dataflow_block_number,
-    operations_of,
 )
 from relax_mlir.rewrite.patterns import replace
 
@@ -70,10 +69,9 @@ def _promote_scalars(op: graph.CallOperatorOp) -> None:
     kind = operation_class(op.operator.value)
     if kind is None:
         return
-    packed = op.args.owner
-    if isinstance(packed, ir.Block) or packed.name != PACK:
+    given = tensors.packed_values(op.args)
+    if given is None:
         return
-    given = list(packed.operands)
     for number, name in enumerate(kind.argument_order()[: len(given)]):
         source = given[number].owner
         is_scalar = not isinstance(source, ir.Block) and isinstance(
@@ -82,7 +80,7 @@ def _promote_scalars(op: graph.CallOperatorOp) -> None:
         if name in kind.operand_fields and is_scalar:
             with ir.InsertionPoint(op), op.location:
                 given[number] = _scalar_tensor(given[number])
-    if given != list(packed.operands):
+    if given != tensors.packed_values(op.args):
         with ir.InsertionPoint(op), op.location:
             op.operation.operands[0] = tensors.pack_tuple(given)
 
@@ -119,8 +117,9 @@ def _refine_program_call(op: graph.CallOperatorOp) -> None:
 
 def _elements(op: graph.CallOperatorOp, whole: ir.Value) -> list[ir.Value]:
     """The operands of a tuple pack, or new ``tuple_get_item`` operations."""
-    if not isinstance(whole.owner, ir.Block) and whole.owner.name == PACK:
-        return tensors.tuple_elements(whole)
+    packed = tensors.packed_values(whole)
+    if packed is not None:
+        return packed
     type_ = ir.TupleType(whole.type)
     found: list[ir.Value] = []
     for index in range(type_.num_types):

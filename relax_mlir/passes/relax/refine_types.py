@@ -8,13 +8,15 @@ from mlir.dialects import func
 from relax_mlir.dialects.relax import graph
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.objects.expr import Call
 from relax_mlir.objects.expr.struct_info import StructInfo
 from relax_mlir.objects.expr.struct_info_types import to_mlir
 from relax_mlir.objects.infer.struct_info import infer_struct_info
 from relax_mlir.objects.read.relax import RelaxReader
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.rewrite.functions import operations_of, update_type, users_of
+from relax_mlir.rewrite.functions import update_type
 from relax_mlir.rewrite.patterns import replace
 
 __all__ = ["refine_result_types", "results_of_users"]

@@ -11,6 +11,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.effects import EffectAnalysis
@@ -186,7 +187,7 @@ class Simplify(Pass):
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
             effects = EffectAnalysis(module.mlir.operation)
             for function in module.func_ops():
-                if "tir.prim_func" in function.attributes:
+                if function_attributes.is_prim_func(function):
                     continue
                 for block in function.regions[0].blocks:
                     changed |= _merge_duplicates(block, effects)

@@ -10,11 +10,12 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.function import copy_function
 from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.objects.stmt.prim_func import PrimFunc
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
-from relax_mlir.rewrite.functions import graph_functions, operations_of
+from relax_mlir.rewrite.functions import graph_functions
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["SpecializePrimFuncs", "specialize_calls"]

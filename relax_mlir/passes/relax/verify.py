@@ -13,7 +13,9 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.errors import IRError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import location_of
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import walk
@@ -71,7 +73,7 @@ class Checker:
         functions = {f.name.value: f for f in module.func_ops()}
         with module.context, ir.Location.unknown():
             for function in functions.values():
-                if "tir.prim_func" in function.attributes:
+                if function_attributes.is_prim_func(function):
                     _check_program(function, module)
                 elif _may_hold_relax(function):
                     for op in _relax_operations(function):
@@ -149,11 +151,8 @@ def _relax_operations(function: func.FuncOp) -> Iterator[ir.OpView]:
     """Relax operations, calls and tuple packing in a function."""
     for op in walk(function):
         name = op.operation.name
-        if name.startswith("relax.") or name in _BETWEEN:
+        if name.startswith("relax.") or name == tensors.TUPLE_PACK:
             yield op
-
-
-_BETWEEN = frozenset({"builtin.unrealized_conversion_cast"})
 
 
 def _facts(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> object:
@@ -173,7 +172,7 @@ def _facts(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> object:
 
 
 def _signature(function: func.FuncOp) -> tuple[ir.Attribute, ...]:
-    names = ("sym_name", "function_type", "arg_attrs", "tir.prim_func")
+    names = ("sym_name", "function_type", "arg_attrs", attribute_names.PRIM_FUNC)
     attributes = function.attributes
     return tuple(attributes[n] for n in names if n in attributes)
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.gelu_pattern import ArithmeticNames, find_gelu
-from relax_mlir.rewrite.patterns import erase_dead, replace, walk
+from relax_mlir.rewrite.patterns import erase_dead, replace
 from relax_mlir.schedules import vector_math
 from relax_mlir.schedules.vector_math.lanes import constant_lanes
 

@@ -6,7 +6,8 @@ from mlir import ir
 
 from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import Pass, replace
 from relax_mlir.schedules.builder import extract_lane, op
 
 __all__ = ["ApproximateMath"]

@@ -8,8 +8,9 @@ from mlir import ir
 from relax_mlir.dialects.dtypes import element_of
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.schedule.activations import expand_activations
-from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.rewrite.patterns import Pass, replace
 from relax_mlir.schedules import vector_math
 from relax_mlir.schedules.builder import op as emit
 

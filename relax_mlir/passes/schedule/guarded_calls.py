@@ -6,8 +6,8 @@ from itertools import count
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.ir.traversal import own_operations
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.ir.traversal import own_operations, walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.schedules.builder import (
     IndexLike,
     constant,

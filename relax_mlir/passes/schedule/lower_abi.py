@@ -11,6 +11,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, attribute_names, emit_dim
 from relax_mlir.errors import PassError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import rename_functions
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
@@ -68,7 +69,7 @@ class LowerAbi(Pass):
         _rename_kernels(module)
         outputs = _output_counts(module)
         for function in module.func_ops():
-            if "tir.prim_func" in function.attributes:
+            if function_attributes.is_prim_func(function):
                 if function.is_external:
                     _declare_kernel(function)
                 else:
@@ -86,12 +87,9 @@ def _rename_kernels(module: IRModule) -> None:
     """Renames the kernels of a module with ``main`` so that none clashes with a C function."""
     functions = module.func_ops()
     if any("relax.main" in f.attributes for f in functions):
-        kernels = [f.name.value for f in functions if _is_kernel(f)]
-        rename_functions(module.mlir.operation, {k: f"{k}{_ENTRY}" for k in kernels})
-
-
-def _is_kernel(function: func.FuncOp) -> bool:
-    return "tir.prim_func" in function.attributes and not function.is_external
+        kernels = filter(function_attributes.is_defined_prim_func, functions)
+        names = [kernel.name.value for kernel in kernels]
+        rename_functions(module.mlir.operation, {n: f"{n}{_ENTRY}" for n in names})
 
 
 def _output_counts(module: IRModule) -> dict[str, int]:

@@ -14,9 +14,9 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, attribute_names, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.name_supply import UniqueNameSupply
-from relax_mlir.rewrite.patterns import Pass, clone, erase, walk
+from relax_mlir.rewrite.patterns import Pass, clone, erase
 from relax_mlir.schedules.builder import (
     IndexLike,
     add,

@@ -6,7 +6,8 @@ from mlir import ir
 
 from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import Pass, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["PassDescriptors"]
 

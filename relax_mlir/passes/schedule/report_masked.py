@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import Pass, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import Pass
 from relax_mlir.schedules.builder import op
 
 __all__ = ["ReportMasked"]

@@ -7,6 +7,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import PassError, near_misses
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.rewrite.patterns import erase, has_uses
@@ -46,7 +47,7 @@ def check_rule_name(only: str, rules: Sequence[type[ScheduleRule[Any]]]) -> None
 def unscheduled(module: IRModule) -> Iterator[func.FuncOp]:
     """The tensor programs that no rule has lowered yet."""
     for function in module.func_ops():
-        is_program = "tir.prim_func" in function.attributes and not function.is_external
+        is_program = function_attributes.is_defined_prim_func(function)
         if is_program and "tir.rule" not in function.attributes:
             yield function
 

@@ -13,6 +13,7 @@ from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.passes.tir.layout_cost import (
     LayoutCosts,
     estimated_elements,
@@ -25,13 +26,12 @@ from relax_mlir.passes.tir.permute_buffers import (
     permute_items,
 )
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.functions import pooled_constant, users_of
+from relax_mlir.rewrite.functions import pooled_constant
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["AssignLayout"]
 
 _SWEEPS = 8  # of local search over all tensors, at most
-_PACK = "builtin.unrealized_conversion_cast"
 
 _Converted = dict[tuple[ir.Value, bool], ir.Value]  # by old tensor and channels last
 
@@ -326,14 +326,7 @@ def _replace_operand(reader: ir.OpView, old: ir.Value, new: ir.Value) -> None:
     for number, operand in enumerate(reader.operation.operands):
         if operand == old:
             reader.operation.operands[number] = new
-        elif old in _packed(operand):
-            parts = [new if v == old else v for v in _packed(operand)]
+        elif old in (packed := tensors.packed_values(operand) or ()):
+            parts = [new if v == old else v for v in packed]
             with ir.InsertionPoint(reader), reader.location:
                 reader.operation.operands[number] = tensors.pack_tuple(parts)
-
-
-def _packed(value: ir.Value) -> list[ir.Value]:
-    """The operands of the pack that defines a tuple; empty for other values."""
-    owner = value.owner
-    is_pack = not isinstance(owner, ir.Block) and owner.name == _PACK
-    return tensors.tuple_elements(value) if is_pack else []

@@ -12,8 +12,9 @@ from relax_mlir.analysis.index_maps import constant_of, determine_axes
 from relax_mlir.analysis.prim_func_verifier import argument_symbols
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.passes.tir.expand_intrinsics import expand_intrinsics, is_expandable
 from relax_mlir.passes.tir.loop_nests import (
@@ -23,7 +24,7 @@ from relax_mlir.passes.tir.loop_nests import (
     rematerialize,
     size_expression,
 )
-from relax_mlir.rewrite.patterns import Pass, replace, walk
+from relax_mlir.rewrite.patterns import Pass, replace
 
 __all__ = ["CollapseLoops"]
 
@@ -39,7 +40,7 @@ class CollapseLoops(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
-            if "tir.prim_func" in function.attributes and not function.is_external:
+            if function_attributes.is_defined_prim_func(function):
                 _collapse(function)
 
 

@@ -10,7 +10,8 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import Scalar, attribute_names
 from relax_mlir.dialects.tir.scalars import constant, emit_same_type
-from relax_mlir.rewrite.patterns import erase, has_uses, replace, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import erase, has_uses, replace
 
 __all__ = ["expand_intrinsics", "is_expandable"]
 

@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.tir import BlockOp, attribute_names
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.passes.tir.loop_nests import create_loop, move_body
@@ -26,7 +27,7 @@ class ExpandLoops(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
-            if "tir.prim_func" in function.attributes and not function.is_external:
+            if function_attributes.is_defined_prim_func(function):
                 expand_loops(function)
 
 

@@ -9,7 +9,8 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import AddressOp, CallOp
 from relax_mlir.errors import PassError
 from relax_mlir.ir.module import IRModule
-from relax_mlir.rewrite.patterns import erase, has_uses, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import erase, has_uses
 
 __all__ = ["lower_extern_calls"]
 

@@ -33,14 +33,18 @@ from relax_mlir.dialects.tir import (
 from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.mlir_attributes import from_attribute
 from relax_mlir.objects.write.memref import replace_buffer, retype_views
 from relax_mlir.passes.tir.inline_elementwise import inline_consumers, inline_producers
 from relax_mlir.passes.tir.loop_nests import is_scheduled
-from relax_mlir.rewrite.functions import PACK, copy_script_attributes, graph_attrs
-from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace, walk
+from relax_mlir.rewrite.functions import (
+    copy_script_attributes,
+    flatten_tuple,
+    graph_attrs,
+)
+from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace
 
 __all__ = ["Fuse", "concatenate_programs", "erase_unused_programs", "fuse_primitives"]
 
@@ -107,7 +111,7 @@ def fuse_primitives(module: IRModule, merge: _Merge) -> None:
             callers.setdefault(op.attributes["callee"].value, []).append(op)
     merged: dict[str, str] = {}
     for function in module.func_ops():
-        if "relax.primitive" in function.attributes:
+        if function_attributes.is_primitive(function):
             calls = callers.get(function.name.value, [])
             if calls:
                 fused, sizes = merge(function, programs)
@@ -462,11 +466,7 @@ def _call_program(
     values = _symbol_values(list(primitive.arguments), given)
     with ir.InsertionPoint(call), call.location:
         new = CallTirOp(
-            [
-                part
-                for value in _tensor_inputs(given)
-                for part in _tensor_elements(value)
-            ],
+            [part for value in _tensor_inputs(given) for part in flatten_tuple(value)],
             callee=callee,
             sizes=tensors.shape_attr([shapes.substitute(d, values) for d in sizes]),
             results=[call.results[0].type],
@@ -503,19 +503,6 @@ def _symbol_values(
 def _sizes_in(type_: ir.Type) -> list[Dim]:
     """The sizes in a type ``!relax.sizes``."""
     return [shapes.parse(text) for text in re.findall(r'"([^"]*)"', str(type_))]
-
-
-def _tensor_elements(value: ir.Value) -> list[ir.Value]:
-    """The tensors of a value, tuples flattened."""
-    if not isinstance(value.type, ir.TupleType):
-        return [value]
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == PACK:
-        parts = list(owner.operands)
-    else:
-        count = value.type.num_types
-        parts = [TupleGetItemOp(value, index=i).result for i in range(count)]
-    return [tensor for part in parts for tensor in _tensor_elements(part)]
 
 
 def erase_unused_programs(module: IRModule) -> None:

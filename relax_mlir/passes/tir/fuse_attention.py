@@ -14,10 +14,11 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.passes.tir.fuse import concatenate_programs, fuse_primitives
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
 from relax_mlir.passes.tir.to_linalg import ToLinalg
-from relax_mlir.rewrite.functions import build_primitive, outline_calls, users_of
+from relax_mlir.rewrite.functions import build_primitive, outline_calls
 from relax_mlir.rewrite.patterns import Pass, erase
 from relax_mlir.schedules.cpu.attention import Attention as CpuAttention
 from relax_mlir.schedules.gpu.attention import Attention as GpuAttention

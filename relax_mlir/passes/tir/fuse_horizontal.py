@@ -16,15 +16,15 @@ from relax_mlir.analysis.prim_func_verifier import argument_shape, argument_symb
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import BlockOp
+from relax_mlir.dialects.tir import BlockOp, attribute_names
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.passes.main_signature import size_argument
 from relax_mlir.passes.tir.loop_nests import is_scheduled
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.patterns import Pass, clone, erase, walk
+from relax_mlir.rewrite.patterns import Pass, clone, erase
 from relax_mlir.schedules.kernel_view import point_count
 from relax_mlir.symbolic.symbols import substitute
 
@@ -32,7 +32,7 @@ __all__ = ["FuseHorizontal"]
 
 _MOST = 8  # programs per fusion; compile time grows with the number of blocks
 # Operations without a kernel, which may stand between fused calls.
-_NEUTRAL = ("builtin.unrealized_conversion_cast", "relax.constant", "relax.reshape")
+_NEUTRAL = (tensors.TUPLE_PACK, "relax.constant", "relax.reshape")
 
 _Numbers: TypeAlias = tuple[int, ...]  # of sizes
 _Key: TypeAlias = tuple[str, _Numbers]  # a program, and the indices of its sizes
@@ -186,7 +186,7 @@ def _program_of(
     types += [ir.IndexType.get()] * count
     with ir.InsertionPoint(first), first.location:
         made = func.FuncOp(name, ir.FunctionType.get(types, []))
-        made.attributes["tir.prim_func"] = ir.UnitAttr.get()
+        made.attributes[attribute_names.PRIM_FUNC] = ir.UnitAttr.get()
         made.attributes["tir.num_outputs"] = to_attribute(len(results))
         if count:
             made.attributes["arg_attrs"] = _argument_attributes(programs, count)

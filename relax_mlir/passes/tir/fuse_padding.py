@@ -16,9 +16,9 @@ from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import only_store, operations_named, own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.functions import users_of
 from relax_mlir.rewrite.patterns import Pass, clone, has_one_use
 from relax_mlir.schedules.cpu.match_pooling import MAX_TAPS
 from relax_mlir.symbolic.affine_forms import AffineForm

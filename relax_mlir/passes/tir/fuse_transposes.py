@@ -17,6 +17,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import only_store, operations_named, own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.passes.tir.permute_buffers import (
     AxisOrder,
     inverse_permutation,
@@ -26,7 +27,6 @@ from relax_mlir.passes.tir.permute_buffers import (
     slice_argument,
 )
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.functions import users_of
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["FuseTransposes"]

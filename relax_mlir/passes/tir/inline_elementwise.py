@@ -8,8 +8,8 @@ from mlir.dialects import func
 from relax_mlir.analysis.index_maps import size_expressions
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
-from relax_mlir.ir.traversal import only_store, own_operations
-from relax_mlir.rewrite.patterns import clone, erase, replace, walk
+from relax_mlir.ir.traversal import only_store, own_operations, walk
+from relax_mlir.rewrite.patterns import clone, erase, replace
 
 __all__ = ["inline_consumers", "inline_producers", "uses_of"]
 

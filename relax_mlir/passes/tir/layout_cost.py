@@ -13,9 +13,8 @@ from relax_mlir.analysis.index_maps import affine_form
 from relax_mlir.analysis.op_pattern import OpPatternKind, op_pattern_of
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import BlockOp
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.passes.tir.permute_buffers import may_permute
-from relax_mlir.rewrite.patterns import walk
 from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["LayoutCosts", "estimated_elements", "layout_costs"]

@@ -16,9 +16,9 @@ from relax_mlir.analysis.index_maps import (
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
-from relax_mlir.ir.traversal import own_operations, values_read
+from relax_mlir.ir.traversal import own_operations, values_read, walk
 from relax_mlir.objects.effects import is_scalar_arithmetic
-from relax_mlir.rewrite.patterns import clone, erase, has_uses, walk
+from relax_mlir.rewrite.patterns import clone, erase, has_uses
 from relax_mlir.symbolic.bounds import SIGNED, bounds
 from relax_mlir.symbolic.intervals import Range
 

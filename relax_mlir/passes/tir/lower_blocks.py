@@ -21,8 +21,9 @@ from relax_mlir.dialects.tir import (
     constant,
 )
 from relax_mlir.errors import PassError
+from relax_mlir.ir.function_attributes import is_defined_prim_func
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations, values_read
+from relax_mlir.ir.traversal import own_operations, values_read, walk
 from relax_mlir.passes.tir.expand_intrinsics import expand_intrinsics
 from relax_mlir.passes.tir.expand_loops import expand_block
 from relax_mlir.passes.tir.extern_calls import lower_extern_calls
@@ -33,7 +34,7 @@ from relax_mlir.passes.tir.loop_nests import (
     rematerialize,
 )
 from relax_mlir.passes.tir.lower_vectors import lower_vectors
-from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace, walk
+from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace
 
 __all__ = ["LowerBlocks"]
 
@@ -63,8 +64,7 @@ class LowerBlocks(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
-            is_program = "tir.prim_func" in function.attributes
-            if is_program and not function.is_external and is_scheduled(function):
+            if is_defined_prim_func(function) and is_scheduled(function):
                 keeps = self.threads and any(map(_is_bound, walk(function)))
                 _Lowering(module, function, keeps).run()
 

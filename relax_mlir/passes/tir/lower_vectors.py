@@ -10,7 +10,8 @@ from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.dialects.tir import RampOp, VectorLoadOp, VectorStoreOp
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import PassError
-from relax_mlir.rewrite.patterns import erase, replace, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import erase, replace
 
 __all__ = ["lower_vectors"]
 

@@ -11,8 +11,8 @@ from relax_mlir.analysis.prim_func_verifier import argument_shape
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
-from relax_mlir.ir.traversal import own_operations
-from relax_mlir.rewrite.patterns import replace, walk
+from relax_mlir.ir.traversal import own_operations, walk
+from relax_mlir.rewrite.patterns import replace
 from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [

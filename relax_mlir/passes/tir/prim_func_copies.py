@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.name_supply import UniqueNameSupply
@@ -17,7 +19,7 @@ from relax_mlir.rewrite.patterns import erase_dead
 
 __all__ = ["PrimFuncCopies"]
 
-_UNREAD = ("relax.call_tir", "builtin.unrealized_conversion_cast", "relax.constant")
+_UNREAD = ("relax.call_tir", tensors.TUPLE_PACK, "relax.constant")
 
 
 class PrimFuncCopies:
@@ -36,7 +38,7 @@ class PrimFuncCopies:
         for function in module.func_ops():
             name = function.name.value
             self._names.reserve_name(name, add_prefix=False)
-            if "tir.prim_func" in function.attributes and not function.is_external:
+            if function_attributes.is_defined_prim_func(function):
                 self.programs[name] = function
 
     def callee(self, call: CallTirOp) -> func.FuncOp | None:
@@ -61,7 +63,7 @@ class PrimFuncCopies:
     def functions(self) -> list[func.FuncOp]:
         """The functions whose calls may change."""
         found = graph_functions(self._module)
-        return [f for f in found if "relax.primitive" not in f.attributes]
+        return [f for f in found if not function_attributes.is_primitive(f)]
 
     def calls(self) -> Iterator[CallTirOp]:
         """The calls that may change, in program order."""

@@ -17,6 +17,7 @@ from relax_mlir.analysis.index_maps import (
     size_expressions,
 )
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, attribute_names
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.rewrite.patterns import Pass, clone, erase, has_uses, replace
@@ -40,7 +41,7 @@ class ToLinalg(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
-            if "tir.prim_func" in function.attributes and not function.is_external:
+            if function_attributes.is_defined_prim_func(function):
                 _hoist_sizes(function.regions[0].blocks[0])
                 sizes = size_expressions(function)
                 for op in list(own_operations(function.regions[0].blocks[0])):

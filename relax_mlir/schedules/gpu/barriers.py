@@ -10,9 +10,9 @@ from mlir.dialects import gpu
 
 from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.errors import PassError
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.write.memref import base_buffer
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.schedules.builder import constant, op
 from relax_mlir.schedules.gpu.affine_index import STORES
 from relax_mlir.schedules.gpu.global_workspace import cross_thread_buffers

@@ -9,9 +9,8 @@ from mlir import ir
 
 from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.errors import PassError
-from relax_mlir.ir.traversal import values_read
+from relax_mlir.ir.traversal import values_read, walk
 from relax_mlir.objects.write.memref import base_buffer
-from relax_mlir.rewrite.patterns import walk
 from relax_mlir.schedules.gpu.affine_index import (
     ACCESSES,
     STORES,

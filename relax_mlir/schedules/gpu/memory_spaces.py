@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from mlir import ir
 
 from relax_mlir.errors import PassError
+from relax_mlir.ir.traversal import walk
 from relax_mlir.objects.write.memref import VIEWS, base_buffer
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.schedules.builder import index, op
 from relax_mlir.schedules.gpu.affine_index import (
     ACCESSES,

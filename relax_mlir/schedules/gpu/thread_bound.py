@@ -11,9 +11,9 @@ from mlir import ir
 from relax_mlir.analysis.index_maps import constant_of
 from relax_mlir.dialects.tir import BlockOp, attribute_names
 from relax_mlir.errors import PassError
-from relax_mlir.ir.traversal import own_operations, values_read
+from relax_mlir.ir.traversal import own_operations, values_read, walk
 from relax_mlir.objects.write.memref import base_buffer
-from relax_mlir.rewrite.patterns import clone, erase, has_one_use, replace, walk
+from relax_mlir.rewrite.patterns import clone, erase, has_one_use, replace
 from relax_mlir.schedules.builder import IndexLike, less, maximum, op, static_size
 from relax_mlir.schedules.gpu.affine_index import STORES
 from relax_mlir.schedules.gpu.barriers import insert_barriers

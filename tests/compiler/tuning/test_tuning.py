@@ -19,6 +19,7 @@ from relax_mlir.compiler.tuning.database import TuningRecord, target_key
 from relax_mlir.compiler.tuning.search import measure_interleaved, results_agree
 from relax_mlir.compiler.tuning.tasks import tuning_tasks
 from relax_mlir.errors import PassError, TuningError
+from relax_mlir.ir.function_attributes import is_prim_func
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.tvm import relax
 
@@ -55,7 +56,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def record(**fields: Any) -> TuningRecord:
     """What is said of the only kernel of the softmax, on this machine."""
     lowered = relax_mlir.lower(softmax(), to="planned")
-    (function,) = [f for f in lowered.func_ops() if "tir.prim_func" in f.attributes]
+    (function,) = filter(is_prim_func, lowered.func_ops())
     told: dict[str, Any] = {
         "kernel": kernel_hash(function),
         "target": target_key(target_of("cpu")),
@@ -170,7 +171,7 @@ def test_other_kernels_and_machines_stay_at_their_default(tmp_path: Path) -> Non
 def test_a_kernel_that_says_how_it_is_written_keeps_that(tmp_path: Path) -> None:
     database = TuningDatabase.read(written(tmp_path / "db.json", record()))
     lowered = relax_mlir.lower(softmax(), to="planned")
-    (function,) = [f for f in lowered.func_ops() if "tir.prim_func" in f.attributes]
+    (function,) = filter(is_prim_func, lowered.func_ops())
     with lowered.context:
         function.attributes["tir.config"] = ir.StringAttr.get("Fallback")
 

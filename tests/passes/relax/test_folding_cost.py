@@ -14,9 +14,9 @@ from relax_mlir import IRModule, import_onnx, opt
 from relax_mlir.dialects.op_interface import Case
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.relax.fold_constants import constant_value
 from relax_mlir.passes.relax.folding_cost import cost_of_reference
-from relax_mlir.rewrite.patterns import walk
 from relax_mlir.testing import case_module, flat_inputs
 
 _SLACK_BYTES = 1 << 16  # of interpreter objects, which estimates do not count

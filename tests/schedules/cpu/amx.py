@@ -17,7 +17,8 @@ from mlir import ir
 
 from relax_mlir import IRModule, compile, import_onnx, lower
 from relax_mlir.compiler.driver import target_of
-from relax_mlir.rewrite.patterns import erase, walk
+from relax_mlir.ir.traversal import walk
+from relax_mlir.rewrite.patterns import erase
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.schedules.builder import (
     add,

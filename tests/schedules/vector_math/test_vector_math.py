@@ -15,8 +15,9 @@ from mlir import ir
 import relax_mlir
 from relax_mlir.codegen import object_code
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import walk
 from relax_mlir.pipeline import opt
-from relax_mlir.rewrite.patterns import replace, walk
+from relax_mlir.rewrite.patterns import replace
 from relax_mlir.schedules import vector_math
 
 HOST = object_code.host_cpu()

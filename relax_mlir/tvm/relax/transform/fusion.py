@@ -36,7 +36,7 @@ def FuseTIR() -> Pass:  # noqa: N802  Relax's name
 
 def _specialize(module: IRModule) -> None:
     """Specializes callees of primitive functions to the sizes known there."""
-    primitives = [f for f in module.func_ops() if "relax.primitive" in f.attributes]
+    primitives = list(filter(function_attributes.is_primitive, module.func_ops()))
     if any(_unbound_scalars(function) for function in primitives):
         for function in graph_functions(module):
             _bind_scalars(function)

@@ -21,7 +21,7 @@ class AnnotateTirOpPattern(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
-            if not function_attributes.is_prim_func(function) or function.is_external:
+            if not function_attributes.is_defined_prim_func(function):
                 continue
             attrs = _attrs(function)
             if "op_pattern" not in attrs:

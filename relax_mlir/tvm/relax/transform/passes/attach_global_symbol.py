@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from relax_mlir.ir.function_attributes import rename_functions
+from relax_mlir.ir.function_attributes import is_prim_func, rename_functions
 from relax_mlir.ir.module import IRModule
 from relax_mlir.rewrite.patterns import Pass
 
@@ -24,6 +24,6 @@ class AttachGlobalSymbol(Pass):
             attributes = function.attributes
             if "sym_visibility" in attributes:
                 del attributes["sym_visibility"]
-            if prefix and "tir.prim_func" in attributes:
+            if prefix and is_prim_func(function):
                 renamed[function.name.value] = prefix + function.name.value
         rename_functions(module.mlir.operation, renamed)

@@ -8,8 +8,8 @@ from mlir.dialects import func
 from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.use_def import users_through
 from relax_mlir.rewrite.functions import (
-    PACK,
     bind_next_to,
     graph_attrs,
     graph_functions,
@@ -66,12 +66,7 @@ def bundle_parameters(
 def _project(param_tuple: ir.Value, index: int, use: ir.OpOperand, name: str) -> None:
     """Emits the projection of one element before its user."""
     user = use.owner
-    reader = user
-    while (
-        reader.operation.name == PACK
-        and function_attributes.NAME not in reader.attributes
-    ):
-        reader = next(iter(reader.operation.results[0].uses)).owner
+    reader = next(users_through(user))
     with ir.InsertionPoint(user), user.location:
         item = TupleGetItemOp(param_tuple, index=index)
     bind_next_to(item, reader, name)

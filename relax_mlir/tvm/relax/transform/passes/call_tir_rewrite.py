@@ -11,6 +11,7 @@ from relax_mlir.dialects.relax.core import CallDpsPackedOp, CallTirOp
 from relax_mlir.errors import PassError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr.struct_info import (
     ObjectStructInfo,
@@ -26,7 +27,6 @@ from relax_mlir.rewrite.functions import (
     copy_script_attributes,
     erase_unused_inline,
     graph_functions,
-    operations_of,
 )
 from relax_mlir.rewrite.patterns import Pass, replace
 

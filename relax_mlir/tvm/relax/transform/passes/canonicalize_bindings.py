@@ -11,17 +11,16 @@ from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.passes.relax.refine_types import refine_result_types, results_of_users
 from relax_mlir.rewrite.functions import (
-    PACK,
     SCRIPT_ATTRIBUTES,
     dataflow_block_number,
     graph_functions,
-    operations_of,
     substitute_sizes,
     symbols_in,
     transfer_output,
-    users_of,
 )
 from relax_mlir.rewrite.patterns import Pass, replace
 
@@ -110,11 +109,11 @@ def _equal_value(op: ir.OpView) -> ir.Value | None:
     if isinstance(op, (graph.BindOp, graph.MatchCastOp)):
         return op.value if op.value.type == op.result.type else None
     if isinstance(op, TupleGetItemOp):
-        pack = op.tuple_value.owner
-        if not isinstance(pack, ir.Block) and pack.operation.name == PACK:
-            return list(pack.operands)[op.python_attrs()["index"]]
+        packed = tensors.packed_values(op.tuple_value)
+        if packed is not None:
+            return packed[op.python_attrs()["index"]]
     is_tuple = (
-        op.operation.name == PACK
+        op.operation.name == tensors.TUPLE_PACK
         and function_attributes.NAME in op.operation.attributes
     )
     return _repacked_tuple(op) if is_tuple else None

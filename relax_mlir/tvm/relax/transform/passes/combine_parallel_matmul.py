@@ -13,17 +13,16 @@ from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.objects.expr import BindingBlock, Expr, Var
 from relax_mlir.objects.read.relax import RelaxReader
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.rewrite.functions import (
-    blocks_of,
     copy_script_attributes,
     dataflow_block_number,
     emit_next_to,
     graph_functions,
-    users_of,
 )
 from relax_mlir.rewrite.outline import sort_block
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses

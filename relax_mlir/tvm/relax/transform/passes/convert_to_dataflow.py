@@ -8,16 +8,11 @@ from mlir import ir
 from relax_mlir.dialects.relax import graph
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, operations_of, own_operations
+from relax_mlir.ir.use_def import users_of
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.objects.mlir_attributes import to_attribute
-from relax_mlir.rewrite.functions import (
-    blocks_of,
-    dataflow_block_number,
-    graph_functions,
-    operations_of,
-    users_of,
-)
+from relax_mlir.rewrite.functions import dataflow_block_number, graph_functions
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["ConvertToDataflow", "mark_dataflow_outputs"]

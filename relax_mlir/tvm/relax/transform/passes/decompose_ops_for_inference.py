@@ -9,11 +9,11 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.batch_norm import BatchNormOp
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.rewrite.functions import (
     copy_script_attributes,
     emit_next_to,
     graph_functions,
-    operations_of,
 )
 from relax_mlir.rewrite.patterns import Pass, replace
 

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.use_def import packed_operation, users_through
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewrite.functions import (
-    PACK,
     SCRIPT_ATTRIBUTES,
     copy_script_attributes,
     dataflow_block_number,
     graph_functions,
-    users_of,
 )
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses, replace
 
@@ -64,9 +64,12 @@ class EliminateCommonSubexpr(Pass):
             op, _LEAVES
         ):
             return False
-        if op.operation.name == PACK and (call := _packed_call(op)) is not None:
+        if (
+            op.operation.name == tensors.TUPLE_PACK
+            and (call := packed_operation(op)) is not None
+        ):
             return effects.is_mergeable(call)
-        if isinstance(op, TupleGetItemOp) or op.operation.name == PACK:
+        if isinstance(op, TupleGetItemOp) or op.operation.name == tensors.TUPLE_PACK:
             return not self.call_only and effects.is_mergeable(op)
         return not len(op.regions) and effects.is_mergeable(op)
 
@@ -87,16 +90,6 @@ def _key_of(op: ir.OpView) -> _Key:
     return (operation.name, operands, tuple(attributes), types)
 
 
-def _packed_call(pack: ir.OpView) -> ir.OpView | None:
-    """Returns the operation whose results, several and all, a tuple packs."""
-    operands = list(pack.operation.operands)
-    owner = operands[0].owner if len(operands) > 1 else None
-    if not isinstance(owner, (ir.OpView, ir.Operation)):
-        return None
-    call = owner.operation.opview
-    return call if list(call.operation.results) == operands else None
-
-
 def _operand_key(value: ir.Value) -> object:
     """Returns a value, or a structural key of packed arguments and constants."""
     owner = value.owner
@@ -105,7 +98,7 @@ def _operand_key(value: ir.Value) -> object:
     if len(owner.operation.results) > 1 and _OPERATIONS.is_mergeable(owner):
         index = list(owner.operation.results).index(value)
         return (_key_of(owner.operation.opview), index)
-    if owner.name == PACK:
+    if owner.name == tensors.TUPLE_PACK:
         return tuple(map(_operand_key, owner.operands))
     is_leaf = not list(owner.operands) and not len(owner.regions)
     return _key_of(owner.opview) if is_leaf else value
@@ -127,18 +120,10 @@ def _replace_by_alias(op: ir.OpView, first: ir.OpView) -> ir.OpView:
         alias = graph.BindOp(value, results=[op.operation.results[0].type])
     copy_script_attributes(op, alias)
     for use in list(op.operation.results[0].uses):
-        if all(_is_visible(reader, first) for reader in _readers(use.owner)):
+        if all(_is_visible(reader, first) for reader in users_through(use.owner)):
             use.owner.operation.operands[use.operand_number] = value
-    call = _packed_call(op) if op.operation.name == PACK else None
+    call = packed_operation(op) if op.operation.name == tensors.TUPLE_PACK else None
     replace(op, alias.result)
     if call is not None and not any(map(has_uses, call.operation.results)):
         erase(call)
     return alias
-
-
-def _readers(user: ir.OpView) -> list[ir.OpView]:
-    """Returns the users of ``user`` if it only packs arguments, else ``user``."""
-    attributes = user.operation.attributes
-    if user.operation.name == PACK and function_attributes.NAME not in attributes:
-        return [r for result in user.operation.results for r in users_of(result)]
-    return [user]

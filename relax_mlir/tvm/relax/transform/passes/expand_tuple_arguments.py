@@ -8,20 +8,18 @@ from mlir.dialects import func
 from relax_mlir.analysis.call_graph import calls_function
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.passes.relax.flatten_tuples import (
     flatten_parameters,
     fold_tuple_get_items,
 )
 from relax_mlir.rewrite.functions import (
-    PACK,
-    bind_next_to,
     copy_script_attributes,
     erase_unused_inline,
+    flatten_tuple,
     graph_functions,
-    operations_of,
 )
 from relax_mlir.rewrite.patterns import Pass, replace
 
@@ -83,23 +81,9 @@ def _expand_call(call: graph.CallOp) -> None:
         arguments = [
             element
             for value in tensors.tuple_elements(call.args)
-            for element in _flattened(call, value)
+            for element in flatten_tuple(value, call)
         ]
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         new = graph.CallOp(arguments, callee=callee, results=[call.result.type])
     copy_script_attributes(call, new)
     replace(call, new.result)
-
-
-def _flattened(call: ir.OpView, value: ir.Value) -> list[ir.Value]:
-    if not isinstance(value.type, ir.TupleType):
-        return [value]
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.name == PACK:
-        elements = list(owner.operands)
-    else:
-        items = [TupleGetItemOp(value, index=i) for i in range(value.type.num_types)]
-        for item in items:
-            bind_next_to(item, call)
-        elements = [item.result for item in items]
-    return [inner for element in elements for inner in _flattened(call, element)]

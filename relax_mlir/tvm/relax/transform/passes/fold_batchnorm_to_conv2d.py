@@ -10,13 +10,13 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.batch_norm import BatchNormOp
 from relax_mlir.dialects.relax.conv import Conv2dOp
 from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation, TupleGetItemOp
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.rewrite.functions import (
-    PACK,
     copy_script_attributes,
     emit_next_to,
     graph_functions,
-    operations_of,
 )
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses, replace
 
@@ -40,7 +40,7 @@ class FoldBatchnormToConv2d(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
-            if "relax.primitive" in function.attributes:
+            if function_attributes.is_primitive(function):
                 continue
             for op in operations_of(function):
                 if isinstance(op, TupleGetItemOp) and op.python_attrs()["index"] == 0:
@@ -69,7 +69,7 @@ def _fold(op: TupleGetItemOp) -> None:
 
 def _producer(value: ir.Value, kind: type[Kind]) -> Kind | None:
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name == PACK:
+    if isinstance(owner, ir.Block) or owner.name == tensors.TUPLE_PACK:
         return None
     return owner.opview if isinstance(owner.opview, kind) else None
 

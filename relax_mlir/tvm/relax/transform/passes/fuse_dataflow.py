@@ -55,7 +55,7 @@ class FuseDataflow(Pass):
         patterns = _patterns(module)
         outliner = Outliner(module, lift_constants=self.lift_constants)
         for function in graph_functions(module):
-            if "relax.primitive" in function.attributes:
+            if function_attributes.is_primitive(function):
                 continue
             for block in blocks_of(function):
                 for bindings in _dataflow_blocks(block):

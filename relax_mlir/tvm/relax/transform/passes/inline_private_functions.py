@@ -8,15 +8,13 @@ from mlir.dialects import func
 from relax_mlir.analysis.call_graph import CallGraph
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, operations_of, own_operations
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.passes.relax.inline_calls import inline_calls
 from relax_mlir.rewrite.functions import (
-    blocks_of,
     dataflow_block_number,
     graph_functions,
-    operations_of,
     update_type,
 )
 from relax_mlir.rewrite.patterns import Pass, erase, erase_dead

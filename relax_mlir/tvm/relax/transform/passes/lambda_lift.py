@@ -10,13 +10,11 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, operations_of, own_operations
 from relax_mlir.objects.mlir_attributes import from_attribute
 from relax_mlir.rewrite.functions import (
-    blocks_of,
     copy_script_attributes,
     graph_functions,
-    operations_of,
     set_graph_attrs,
     update_type,
 )

@@ -8,12 +8,12 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.mlir_attributes import from_attribute, to_attribute
 from relax_mlir.rewrite.functions import (
     copy_script_attributes,
     graph_attrs,
     graph_functions,
-    operations_of,
     set_graph_attrs,
 )
 from relax_mlir.rewrite.patterns import Pass, replace

@@ -10,11 +10,10 @@ from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import blocks_of, own_operations
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.flatten_tuples import fold_tuple_get_items
 from relax_mlir.rewrite.functions import (
-    blocks_of,
     copy_script_attributes,
     erase_unused_inline,
     graph_functions,

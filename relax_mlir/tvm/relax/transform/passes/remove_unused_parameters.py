@@ -11,6 +11,7 @@ from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.expr.struct_info import (
     PrimStructInfo,
     StructInfo,
@@ -26,7 +27,6 @@ from relax_mlir.rewrite.functions import (
     erase_parameters,
     erase_unused_inline,
     graph_functions,
-    operations_of,
     symbols_in,
     update_type,
 )

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_of
 from relax_mlir.objects.mlir_attributes import to_attribute
-from relax_mlir.rewrite.functions import graph_functions, operations_of
+from relax_mlir.rewrite.functions import graph_functions
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["ToNonDataflow"]

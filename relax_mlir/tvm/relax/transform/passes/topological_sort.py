@@ -8,12 +8,8 @@ from mlir import ir
 
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
-from relax_mlir.rewrite.functions import (
-    blocks_of,
-    dataflow_block_number,
-    graph_functions,
-)
+from relax_mlir.ir.traversal import blocks_of, own_operations
+from relax_mlir.rewrite.functions import dataflow_block_number, graph_functions
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["TopologicalSort"]
