@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, chain
 
 from mlir import ir
@@ -13,8 +14,8 @@ from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
 from relax_mlir.objects.effects import EffectAnalysis
+from relax_mlir.rewrite.common_subexpressions import Key, expression_key, merge_equal
 from relax_mlir.rewrite.patterns import (
     Pass,
     erase_dead,
@@ -190,33 +191,21 @@ class Simplify(Pass):
                 if function_attributes.is_prim_func(function):
                     continue
                 for block in function.regions[0].blocks:
-                    changed |= _merge_duplicates(block, effects)
+                    changed |= merge_equal(
+                        block, partial(_key_of, effects), _replace_by_first
+                    )
                     changed |= erase_dead(block, effects.is_computation)
             if not changed:
                 return
 
 
-def _merge_duplicates(block: ir.Block, effects: EffectAnalysis) -> bool:
-    """Common subexpression elimination: keeps the first of equal pure operations."""
-    seen: dict[tuple[object, ...], ir.OpView] = {}
-    changed = False
-    for op in list(own_operations(block)):
-        operation = op.operation
-        is_equal = effects.is_computation(op) and effects.is_mergeable(op)
-        if len(op.regions) or not is_equal:
-            continue
-        attributes = tuple(
-            sorted((n, operation.attributes[n]) for n in operation.attributes)
-        )
-        key = (
-            operation.name,
-            tuple(operation.operands),
-            tuple((n, str(a)) for n, a in attributes),
-            tuple(str(r.type) for r in operation.results),
-        )
-        if key in seen:
-            replace(op, list(seen[key].results))
-            changed = True
-        else:
-            seen[key] = op
-    return changed
+def _key_of(effects: EffectAnalysis, op: ir.OpView) -> Key | None:
+    is_pure = effects.is_computation(op) and effects.is_mergeable(op)
+    return expression_key(op) if is_pure and not len(op.regions) else None
+
+
+def _replace_by_first(op: ir.OpView, equal: Sequence[ir.OpView]) -> ir.OpView | None:
+    if not equal:
+        return op
+    replace(op, list(equal[0].results))
+    return None

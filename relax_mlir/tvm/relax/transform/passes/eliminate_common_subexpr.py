@@ -1,7 +1,8 @@
 """``relax-eliminate-common-subexpr``: common subexpression elimination."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from mlir import ir
 
@@ -10,9 +11,9 @@ from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import own_operations
 from relax_mlir.ir.use_def import packed_operation, users_through
 from relax_mlir.objects.effects import EffectAnalysis
+from relax_mlir.rewrite.common_subexpressions import Key, expression_key, merge_equal
 from relax_mlir.rewrite.functions import (
     SCRIPT_ATTRIBUTES,
     copy_script_attributes,
@@ -22,8 +23,6 @@ from relax_mlir.rewrite.functions import (
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses, replace
 
 __all__ = ["EliminateCommonSubexpr"]
-
-_Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
@@ -41,23 +40,10 @@ class EliminateCommonSubexpr(Pass):
         effects = EffectAnalysis(module.mlir.operation)
         for function in graph_functions(module):
             for block in function.regions[0].blocks:
-                self._merge(block, {}, effects)
+                merge_equal(block, partial(self._key, effects), _merge, is_nested=True)
 
-    def _merge(
-        self,
-        block: ir.Block,
-        outer: Mapping[_Key, Sequence[ir.OpView]],
-        effects: EffectAnalysis,
-    ) -> None:
-        available = {key: list(ops) for key, ops in outer.items()}
-        for op in list(own_operations(block)):
-            for region in op.operation.regions:
-                for inner in region.blocks:
-                    self._merge(inner, available, effects)
-            if self._is_mergeable(op, effects):
-                candidates = available.setdefault(_key_of(op), [])
-                first = next((k for k in candidates if _is_visible(op, k)), None)
-                candidates.append(op if first is None else _replace_by_alias(op, first))
+    def _key(self, effects: EffectAnalysis, op: ir.OpView) -> Key | None:
+        return _key_of(op) if self._is_mergeable(op, effects) else None
 
     def _is_mergeable(self, op: ir.OpView, effects: EffectAnalysis) -> bool:
         if function_attributes.NAME not in op.operation.attributes or isinstance(
@@ -78,16 +64,8 @@ _OPERATIONS = EffectAnalysis()  # does not know the callees
 _LEAVES = (graph.BindOp, ConstantOp, graph.ShapeExprOp, graph.PrimValueOp)
 
 
-def _key_of(op: ir.OpView) -> _Key:
-    operation = op.operation
-    attributes = sorted(
-        (name, str(operation.attributes[name]))
-        for name in operation.attributes
-        if name not in SCRIPT_ATTRIBUTES
-    )
-    operands = tuple(map(_operand_key, operation.operands))
-    types = tuple(str(r.type) for r in operation.results)
-    return (operation.name, operands, tuple(attributes), types)
+def _key_of(op: ir.OpView) -> Key:
+    return expression_key(op, _operand_key, SCRIPT_ATTRIBUTES)
 
 
 def _operand_key(value: ir.Value) -> object:
@@ -111,6 +89,11 @@ def _is_visible(user: ir.OpView, op: ir.OpView) -> bool:
         block < 0 or function_attributes.OUTPUT in op.operation.attributes
     )
     return is_visible_outside or dataflow_block_number(user) == block
+
+
+def _merge(op: ir.OpView, equal: Sequence[ir.OpView]) -> ir.OpView:
+    first = next((other for other in equal if _is_visible(op, other)), None)
+    return op if first is None else _replace_by_alias(op, first)
 
 
 def _replace_by_alias(op: ir.OpView, first: ir.OpView) -> ir.OpView:
