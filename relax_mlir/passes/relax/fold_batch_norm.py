@@ -24,7 +24,7 @@ from relax_mlir.rewrite.patterns import (
     rewrite_greedily,
 )
 
-__all__ = ["FoldBatchNorm"]
+__all__ = ["FoldBatchNorm", "add_channel_shift", "at_axis", "channel_scale"]
 
 _F32 = dtype("float32")
 _MOST_OPERATIONS = 64  # visited between a value and the constants it is computed from
@@ -65,18 +65,38 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
     if dtype_ != tensors.dtype_of(norm.data):
         return None
     wide = dtype_ if dtype_.bits >= _F32.bits else _F32
-    gamma, beta, mean, variance = (_widened(v, wide) for v in statistics)
-    root = SqrtOp(AddOp(variance, ConstantOp.scalar(attrs["epsilon"], wide)).z).y
-    scale = DivideOp(gamma if attrs["scale"] else ConstantOp.scalar(1.0, wide), root).z
+    scale = channel_scale(norm, wide)
     is_alone = has_one_use(norm.operation.results[0])
     data = _widened(norm.data, wide, is_alone=is_alone)
     scaled = MultiplyOp(data, _at_channels(scale, norm)).z
-    shift = MultiplyOp(mean, scale).z
-    if attrs["center"]:
-        made = AddOp(scaled, _at_channels(SubtractOp(beta, shift).z, norm)).z
-    else:
-        made = SubtractOp(scaled, _at_channels(shift, norm)).z
+    made = add_channel_shift(norm, scaled, scale)
     return made if wide == dtype_ else AstypeOp(made, dtype=dtype_).y
+
+
+def channel_scale(norm: BatchNormOp, wide: DType) -> ir.Value:
+    """Emits gamma / sqrt(var + epsilon), by which a normalisation scales each channel.
+
+    Args:
+        norm: the normalisation, with moving statistics.
+        wide: the type to compute it in.
+
+    Shapes:
+        result: [channels]
+    """
+    attrs = norm.python_attrs()
+    gamma, variance = _widened(norm.gamma, wide), _widened(norm.moving_var, wide)
+    root = SqrtOp(AddOp(variance, ConstantOp.scalar(attrs["epsilon"], wide)).z).y
+    return DivideOp(gamma if attrs["scale"] else ConstantOp.scalar(1.0, wide), root).z
+
+
+def add_channel_shift(norm: BatchNormOp, scaled: ir.Value, scale: ir.Value) -> ir.Value:
+    """Emits the rest of a normalisation of scaled data: + beta - mean * scale."""
+    wide = tensors.dtype_of(scale)
+    shift = MultiplyOp(_widened(norm.moving_mean, wide), scale).z
+    if not norm.python_attrs()["center"]:
+        return SubtractOp(scaled, _at_channels(shift, norm)).z
+    beta = _widened(norm.beta, wide)
+    return AddOp(scaled, _at_channels(SubtractOp(beta, shift).z, norm)).z
 
 
 def _widened(value: ir.Value, to: DType, *, is_alone: bool = True) -> ir.Value:
@@ -96,9 +116,14 @@ def _widened(value: ir.Value, to: DType, *, is_alone: bool = True) -> ir.Value:
 
 def _at_channels(numbers: ir.Value, norm: BatchNormOp) -> ir.Value:
     """A vector over channels, reshaped to broadcast against the normalised tensor."""
-    (channels,), rank = tensors.shape_of(numbers), norm.data.type.rank
-    axis = norm.axis.value % rank
-    shape = [channels if i == axis else 1 for i in range(rank)]
+    rank = norm.data.type.rank
+    return at_axis(numbers, norm.axis.value % rank, rank)
+
+
+def at_axis(numbers: ir.Value, axis: int, rank: int) -> ir.Value:
+    """Emits the reshape of a vector to the shape [1, ..., n, ..., 1], with n at ``axis``."""
+    (count,) = tensors.shape_of(numbers)
+    shape = [count if i == axis else 1 for i in range(rank)]
     return ReshapeOp(numbers, shape=shape).y
 
 
