@@ -1,6 +1,6 @@
 """Utilities for Relax functions in passes: operations, use-def, sizes, attributes, names."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ __all__ = [
     "build_primitive",
     "copy_script_attributes",
     "dataflow_block_number",
+    "dataflow_blocks",
     "emit_next_to",
     "erase_parameters",
     "erase_unused_inline",
@@ -36,6 +37,7 @@ __all__ = [
     "graph_attrs",
     "graph_functions",
     "is_inline",
+    "leaves_of",
     "map_types",
     "outline_calls",
     "pooled_constant",
@@ -115,6 +117,25 @@ def dataflow_block_number(op: ir.OpView) -> int:
     if function_attributes.BLOCK not in attributes:
         return -1
     return ir.IntegerAttr(attributes[function_attributes.BLOCK]).value
+
+
+def dataflow_blocks(block: ir.Block) -> list[list[ir.OpView]]:
+    """The bindings of each dataflow block, in order."""
+    found: dict[int, list[ir.OpView]] = {}
+    for op in own_operations(block):
+        if dataflow_block_number(op) >= 0 and len(op.operation.results):
+            found.setdefault(dataflow_block_number(op), []).append(op)
+    return list(found.values())
+
+
+def leaves_of(value: ir.Value) -> Iterator[ir.Value]:
+    """The leaves of a value: the operands of tuple packing, or the value itself."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or not is_inline(owner) or not len(owner.operands):
+        yield value
+        return
+    for operand in owner.operands:
+        yield from leaves_of(operand)
 
 
 def bind_next_to(op: ir.OpView, other: ir.OpView, name: str = "lv") -> None:

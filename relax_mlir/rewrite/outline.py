@@ -1,6 +1,7 @@
 """Outlining of bindings into functions."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from mlir import ir
@@ -17,7 +18,7 @@ from relax_mlir.dialects.relax.core import (
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.symbol_table import SymbolTable
-from relax_mlir.ir.traversal import own_operations
+from relax_mlir.ir.traversal import own_operations, values_read
 from relax_mlir.ir.use_def import users_of
 from relax_mlir.objects.compare.structural_equal import (
     structural_equal,
@@ -26,18 +27,20 @@ from relax_mlir.objects.compare.structural_equal import (
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.rewrite.functions import (
-    SCRIPT_ATTRIBUTES,
     copy_script_attributes,
     dataflow_block_number,
     is_inline,
+    leaves_of,
     symbols_in,
     update_type,
 )
 from relax_mlir.rewrite.patterns import clone
 
-__all__ = ["Outliner", "fused_name", "sort_block"]
+__all__ = ["Outliner", "fused_name", "sort_block", "variable_name"]
 
-_ALWAYS_COPIED = (graph.PrimValueOp, graph.StringOp, graph.DataTypeOp)
+_ALWAYS_COPIED = (
+    *(graph.StringOp, graph.DataTypeOp, graph.GlobalVarOp, graph.ExternFuncOp),
+)
 
 
 def fused_name(members: Sequence[ir.OpView]) -> str:
@@ -48,9 +51,19 @@ def fused_name(members: Sequence[ir.OpView]) -> str:
             callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             is_call = isinstance(op, graph.CallOp)
             parts.append(callee.removeprefix("fused_") if is_call else callee)
+        elif isinstance(op, graph.CallOperatorOp):
+            parts.append(_operator_name(op))
         elif isinstance(op, RelaxOperation) and not isinstance(op, TupleGetItemOp):
             parts.append(f"relax_{op.script_name().replace('.', '_')}")
     return "_".join(parts)
+
+
+def _operator_name(op: graph.CallOperatorOp) -> str:
+    """The operator; for a call of a tensor program, the program."""
+    first = next(iter(tensors.packed_values(op.args) or ()), None)
+    if first is not None and isinstance(first.owner, graph.GlobalVarOp):
+        return first.owner.callee.value
+    return op.operator.value.replace(".", "_")
 
 
 class Outliner:
@@ -65,7 +78,11 @@ class Outliner:
         self.module = module
         self.lift_constants = lift_constants
         self.table = SymbolTable(module)
+        # Names of primitive functions by structural hash.
         self._known: dict[int, list[str]] = {}
+        for function in filter(function_attributes.is_primitive, module.func_ops()):
+            known = structural_hash(module[function.name.value])
+            self._known.setdefault(known, []).append(function.name.value)
 
     def outline(
         self, members: Sequence[ir.OpView], name: str, attrs: Mapping[str, Any]
@@ -82,6 +99,7 @@ class Outliner:
         """
         outputs = _outputs(members)
         if not outputs:
+            _erase_members(members)
             return None
         body = _Body(members, outputs, lift_constants=self.lift_constants)
         function = body.write(self.module, f"{name}.new", attrs)
@@ -109,15 +127,41 @@ class Outliner:
 def _outputs(members: Sequence[ir.OpView]) -> list[ir.Value]:
     """The live-out values: function-visible ones first, then in order of use."""
     inside = set(members)
-    found: dict[ir.Value, None] = {}
+    visible: list[ir.Value] = []
+    hidden: list[ir.Value] = []
     for op in members:
-        if function_attributes.OUTPUT in op.attributes or dataflow_block_number(op) < 0:
-            found.update((r, None) for r in op.operation.results)
-    for op in members:
+        is_visible = (
+            function_attributes.OUTPUT in op.attributes or dataflow_block_number(op) < 0
+        )
         for result in op.operation.results:
-            if any(reader not in inside for reader in users_of(result)):
-                found[result] = None
+            if is_visible:
+                visible.append(result)
+            elif any(user not in inside for user in users_of(result)):
+                hidden.append(result)
+    if len(hidden) > 1:
+        hidden = _in_order_of_use(hidden, members)
+    return visible + hidden
+
+
+def _in_order_of_use(
+    values: Sequence[ir.Value], members: Sequence[ir.OpView]
+) -> list[ir.Value]:
+    found: dict[ir.Value, None] = {}
+    for op in own_operations(members[0].operation.block):
+        if op not in members and not is_inline(op):
+            read = chain.from_iterable(map(leaves_of, values_read(op)))
+            found.update((value, None) for value in read if value in values)
     return list(found)
+
+
+def _erase_members(members: Sequence[ir.OpView]) -> None:
+    """Erases bindings without further users, and the tuple packs that read them."""
+    for op in reversed(members):
+        for result in op.operation.results:
+            # One pack may contain a value twice.
+            while (use := next(iter(result.uses), None)) is not None:
+                use.owner.operation.erase()
+        op.operation.erase()
 
 
 class _Body:
@@ -184,6 +228,8 @@ class _Body:
     def _is_copied(self, op: ir.OpView) -> bool:
         if isinstance(op, _ALWAYS_COPIED):
             return True
+        if isinstance(op, (graph.PrimValueOp, graph.ShapeExprOp)):
+            return not symbols_in([op.result.type])
         return isinstance(op, ConstantOp) and not self.lift_constants
 
     def write(
@@ -205,14 +251,14 @@ class _Body:
                 self._fill(block)
         update_type(function)
         function_attributes.set_arg_names(function, names)
-        store_attrs(function, attrs)
+        store_attrs(function, attrs, module.constants)
         return function
 
     def _input_names(self) -> list[str]:
         names: list[str] = []
         constants = 0
         for value, item in self.inputs:
-            name = _name_of(value)
+            name = variable_name(value)
             if name is None:
                 name = f"param_{constants}"
                 constants += 1
@@ -275,31 +321,26 @@ class _Body:
                 arguments.append(graph.ShapeExprOp(results=[sizes]).result)
             result = types if is_one else [ir.TupleType.get_tuple(types)]
             call = graph.CallOp(arguments, callee=callee, results=result)
-            copy_script_attributes(last, call)
-            new = [call.result] if is_one else self._parts(call)
-        for old, value in zip(self.outputs, new, strict=True):
+            copy_script_attributes(
+                self.outputs[0].owner.opview if is_one else last, call
+            )
+            new = {self.outputs[0]: call.result} if is_one else self._parts(call)
+        for old, value in new.items():
             old.replace_all_uses_with(value)
-        for op in reversed(self.members):
-            for result in op.operation.results:
-                # Tuple packs of arguments; one may contain a value twice.
-                while (use := next(iter(result.uses), None)) is not None:
-                    use.owner.operation.erase()
-            op.operation.erase()
+        _erase_members(self.members)
         return call.result
 
-    def _parts(self, call: graph.CallOp) -> list[ir.Value]:
-        for name in SCRIPT_ATTRIBUTES:
-            if name in call.attributes:
-                del call.attributes[name]
+    def _parts(self, call: graph.CallOp) -> dict[ir.Value, ir.Value]:
+        """The elements of the call's result, by output, in the order of the bindings."""
         call.attributes[function_attributes.NAME] = ir.StringAttr.get("lv")
-        call.attributes[function_attributes.BLOCK] = to_attribute(
-            dataflow_block_number(self.members[-1])
-        )
-        found: list[ir.Value] = []
-        for index, output in enumerate(self.outputs):
-            item = TupleGetItemOp(call.result, index=index)
-            copy_script_attributes(output.owner.opview, item)
-            found.append(item.result)
+        found: dict[ir.Value, ir.Value] = {}
+        for member in self.members:
+            for output in member.operation.results:
+                if output in self.outputs:
+                    index = self.outputs.index(output)
+                    item = TupleGetItemOp(call.result, index=index)
+                    copy_script_attributes(member, item)
+                    found[output] = item.result
         return found
 
 
@@ -321,7 +362,7 @@ def _item(value: ir.Value, item: int | None) -> ir.Value:
     return taken.result
 
 
-def _name_of(value: ir.Value) -> str | None:
+def variable_name(value: ir.Value) -> str | None:
     """The variable name of a value in a script."""
     owner = value.owner
     if isinstance(owner, ir.Block):

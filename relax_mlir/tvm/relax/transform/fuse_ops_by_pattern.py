@@ -81,7 +81,10 @@ class FuseOpsByPattern(Pass):
 
         It reads the module itself: a copy would have fresh variables in every function.
         """
-        return self._fuse(module)
+        fused = self._fuse(module)
+        with fused.context:
+            fused.keep_variable_identity(module)
+        return fused
 
     def _fuse(self, module: IRModule) -> IRModule:
         fused = IRModule(module.functions, attrs=module.attrs)
@@ -95,7 +98,7 @@ class FuseOpsByPattern(Pass):
                 partition.visit_expr(fused[name])
                 _merge_groups(groups, partition.groups, name)
             lift = not self.bind_constants
-            fused = outline_groups(fused, groups, names, lift_constants=lift)
+            outline_groups(fused, groups, names, lift_constants=lift)
         return _Annotator(fused).run() if self.annotate_codegen else fused
 
     def _resolved_patterns(self) -> Iterator[FusionPattern]:

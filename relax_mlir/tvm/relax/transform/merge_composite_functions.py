@@ -52,8 +52,8 @@ class MergeCompositeFunctions(Pass):
             partition = _CodegenPartition(module)
             partition.visit_expr(module[name])
             groups.update(partition.groups)
-        grouped = outline_groups(module, groups, names, lift_constants=True)
-        module.replace_contents(_Inliner(grouped).run(names))
+        outline_groups(module, groups, names, lift_constants=True)
+        module.replace_contents(_Inliner(module).run(names))
         erase_unreachable(module, ("main",) if "main" in module else ())
 
 

@@ -169,6 +169,97 @@ def test_values_used_outside_are_outputs() -> None:
     assert_structural_equal(fused, Expected)
 
 
+def test_members_of_a_match_are_made_adjacent() -> None:
+    one = np.ones((4, 4), "float32")
+
+    @I.ir_module
+    class Apart:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                before = R.add(x, R.const(one))
+                a = R.matmul(before, w)
+                g = R.nn.gelu(x)
+                both = R.concat((a, g))
+                b = R.nn.relu(a)
+                R.output(both, b)
+            return (both, b)
+
+    @I.ir_module
+    class Expected:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            cls = Expected
+            with R.dataflow():
+                before = R.add(x, R.const(one))
+                lv = cls.fused_relax_matmul_relax_nn_relu(before, w)
+                a = lv[1]
+                b = lv[0]
+                g = R.nn.gelu(x)
+                both = R.concat((a, g))
+                R.output(lv, both, b)
+            return (both, b)
+
+        @R.function(private=True)
+        def fused_relax_matmul_relax_nn_relu(
+            before: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")
+        ) -> R.Tuple(R.Tensor((4, 4), "float32"), R.Tensor((4, 4), "float32")):
+            R.func_attr({"Primitive": 1, "Composite": "dnnl.matmul_relu"})
+            with R.dataflow():
+                gv = R.matmul(before, w)
+                gv1 = R.nn.relu(gv)
+                R.output(gv, gv1)
+            return (gv1, gv)
+
+    fuse = FuseOpsByPattern([("dnnl.matmul_relu", MATMUL_RELU)])
+    fused = fuse(Apart)
+
+    assert_structural_equal(fused, Expected)
+    assert_structural_equal(fuse(fused), Expected)
+
+
+def test_a_match_that_nothing_reads_goes() -> None:
+    @I.ir_module
+    class Unread:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                _a = R.nn.relu(R.matmul(x, w))
+                b = R.nn.gelu(x)
+                R.output(b)
+            return b
+
+    fused = FuseOpsByPattern([("dnnl.matmul_relu", MATMUL_RELU)])(Unread)
+
+    assert names(fused) == {"main"}
+    assert callees(fused) == ["relax.nn.gelu"]
+
+
+def test_equal_matches_of_two_passes_share_a_function() -> None:
+    @I.ir_module
+    class Both:
+        @R.function
+        def main(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                R.output(a)
+            return a
+
+        @R.function
+        def other(x: R.Tensor((4, 4), "float32"), w: R.Tensor((4, 4), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                R.output(a)
+            return a
+
+    fused = Both
+    for name in ("main", "other"):
+        fuse = FuseOpsByPattern([("b.matmul", MATMUL)], entry_functions=[name])
+        fused = fuse(fused)
+
+    assert names(fused) == {"main", "other", "fused_relax_matmul"}
+
+
 def test_cyclic_groups_are_an_error() -> None:
     @I.ir_module
     class Circle:

@@ -1,6 +1,6 @@
 """``relax-fuse-dataflow``: operator fusion by post-dominator analysis, as in TVM."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -10,12 +10,12 @@ from relax_mlir.analysis.tvm_op_pattern import TvmOpPatternKind
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.traversal import blocks_of, own_operations
+from relax_mlir.ir.traversal import blocks_of
 from relax_mlir.rewrite.functions import (
-    dataflow_block_number,
+    dataflow_blocks,
     erase_unused_inline,
     graph_functions,
-    is_inline,
+    leaves_of,
 )
 from relax_mlir.rewrite.outline import Outliner, fused_name
 from relax_mlir.rewrite.pass_context import PassContext
@@ -58,7 +58,7 @@ class FuseDataflow(Pass):
             if function_attributes.is_primitive(function):
                 continue
             for block in blocks_of(function):
-                for bindings in _dataflow_blocks(block):
+                for bindings in dataflow_blocks(block):
                     for members in _groups(bindings, patterns, limit):
                         outliner.outline(
                             members, fused_name(members), {"Primitive": True}
@@ -80,15 +80,6 @@ def _patterns(module: IRModule) -> Mapping[str, TvmOpPatternKind]:
 
 def _name(function: func.FuncOp) -> str:
     return function.name.value
-
-
-def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
-    """The bindings of each dataflow block, in order."""
-    found: dict[int, list[ir.OpView]] = {}
-    for op in own_operations(block):
-        if dataflow_block_number(op) >= 0 and len(op.operation.results):
-            found.setdefault(dataflow_block_number(op), []).append(op)
-    yield from list(found.values())
 
 
 def _groups(
@@ -117,7 +108,7 @@ def _add(
     pattern = _pattern(op, patterns)
     node = graph.add(op.operation.results[0], pattern, is_external=is_output)
     for operand in op.operation.operands:
-        for leaf in _leaves(operand):
+        for leaf in leaves_of(operand):
             graph.add_use(leaf, node, pattern)
 
 
@@ -130,13 +121,3 @@ def _pattern(
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         return patterns.get(callee, TvmOpPatternKind.OPAQUE)
     return TvmOpPatternKind.OPAQUE
-
-
-def _leaves(value: ir.Value) -> Iterator[ir.Value]:
-    """The leaves of a value: the operands of tuple packing, or the value itself."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or not is_inline(owner) or not len(owner.operands):
-        yield value
-        return
-    for operand in owner.operands:
-        yield from _leaves(operand)
