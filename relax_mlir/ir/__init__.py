@@ -1,1 +1,1 @@
-"""``IRModule``, MLIR contexts, constants, traversal, and guards in front of MLIR's parser."""
+"""``IRModule``, contexts, constants, traversal, use-def chains, and guards of MLIR's parser."""

@@ -1,1 +1,1 @@
-"""Passes, patterns and their driver, outlining, and use-def helpers."""
+"""Passes, patterns and their driver, and utilities for Relax functions."""

@@ -11,9 +11,9 @@ from relax_mlir.ir.traversal import own_operations, walk
 from relax_mlir.objects.compare.structural_equal import structural_equal
 from relax_mlir.objects.function import Function as RelaxFunction
 from relax_mlir.passes.relax.legalize import Legalize
-from relax_mlir.rewrite.outline import Outliner, fused_name
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relax import transform
+from relax_mlir.tvm.relax.transform.outline import Outliner, fused_name
 from relax_mlir.tvm.relax.transform.passes.fuse_dataflow import FuseDataflow
 from relax_mlir.tvm.relay.expr import Function
 

@@ -24,7 +24,7 @@ from relax_mlir.rewrite.functions import (
     erase_unused_inline,
     leaves_of,
 )
-from relax_mlir.rewrite.outline import Outliner, fused_name, variable_name
+from relax_mlir.tvm.relax.transform.outline import Outliner, fused_name, variable_name
 
 __all__ = ["Group", "is_ungrouped", "outline_groups", "with_fresh_vars"]
 

@@ -24,8 +24,8 @@ from relax_mlir.rewrite.functions import (
     emit_next_to,
     graph_functions,
 )
-from relax_mlir.rewrite.outline import sort_block
 from relax_mlir.rewrite.patterns import Pass, erase, has_uses
+from relax_mlir.tvm.relax.transform.outline import sort_block
 
 __all__ = ["CombineParallelMatmul"]
 

@@ -17,9 +17,9 @@ from relax_mlir.rewrite.functions import (
     graph_functions,
     leaves_of,
 )
-from relax_mlir.rewrite.outline import Outliner, fused_name
 from relax_mlir.rewrite.pass_context import PassContext
 from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.tvm.relax.transform.outline import Outliner, fused_name
 from relax_mlir.tvm.relax.transform.passes.annotate_tir_op_pattern import (
     annotated_pattern,
 )
