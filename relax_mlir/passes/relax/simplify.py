@@ -12,10 +12,10 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewrite.common_subexpressions import Key, expression_key, merge_equal
+from relax_mlir.rewrite.functions import graph_functions
 from relax_mlir.rewrite.patterns import (
     Pass,
     erase_dead,
@@ -187,9 +187,7 @@ class Simplify(Pass):
         for _ in range(self.max_rounds):
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
             effects = EffectAnalysis(module.mlir.operation)
-            for function in module.func_ops():
-                if function_attributes.is_prim_func(function):
-                    continue
+            for function in graph_functions(module):
                 for block in function.regions[0].blocks:
                     changed |= merge_equal(
                         block, partial(_key_of, effects), _replace_by_first
