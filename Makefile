@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case
+.PHONY: help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -32,12 +32,15 @@ run: env  ## Compile and run the example model
 	$(BIN)/python -m examples.classify_fashion
 
 # The C library overwrites freed memory, so that a use of an erased operation fails each time.
-test pytest every-case two-paths scripts slices fuzz node-mutants: \
+test test-fast pytest every-case two-paths scripts slices fuzz node-mutants: \
 	export GLIBC_TUNABLES := glibc.malloc.tcache_count=0:glibc.malloc.perturb=204
 
 test: env  ## Everything that CI checks; 25 minutes on two cores
 	$(MAKE) --jobs 2 --output-sync lint native sanitize
 	$(BIN)/pytest -n auto --dist worksteal --run-slow
+
+test-fast: env  ## Passes, pipelines, commands, one case of each operator, two models; three minutes
+	$(BIN)/pytest -n auto --one-case tests/ir tests/pipeline tests/tools tests/ops/test_ops.py tests/models/test_zoo.py
 
 pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto

@@ -61,6 +61,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="all cases of tests of which a share runs by default",
     )
+    parser.addoption(
+        "--one-case", action="store_true", help="one case of each operator"
+    )
 
 
 @pytest.fixture

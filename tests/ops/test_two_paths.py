@@ -5,7 +5,6 @@ runs one test case of each operator, and all cases with out-of-range indices, wh
 not be accessed; ``make two-paths`` runs every case.
 """
 
-import numpy as np
 import pytest
 
 from relax_mlir import IRModule
@@ -16,32 +15,29 @@ from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.objects.expr import Var
 from relax_mlir.objects.expr.struct_info import TensorStructInfo
-from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
+from relax_mlir.testing import case_module, flat_inputs
 from relax_mlir.tvm.relax.op import operator_function
 from relax_mlir.tvm.relax.transform import LegalizeOps
 from relax_mlir.tvm.relax.transform.legalize_ops import LEGALIZE_RULES
+from tests.ops.cases import assert_same_results, every_op
 from tests.tvm.relax.transform.graphs import program
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "case" not in metafunc.fixturenames:
-        return
-    takes_all = metafunc.config.getoption("--every-case")
-    parameters = [
-        pytest.param(op, case, id=f"{op.OPERATION_NAME}-{case}")
-        for op in relax_ops()
-        for number, case in enumerate(op.cases)
-        if takes_all or not number or isinstance(case, IndexCase)
-    ]
-    metafunc.parametrize(("op", "case"), parameters)
-
-
-@pytest.mark.sampled(2)
-def test_both_paths_match_reference(op: type[RelaxOperation], case: Case) -> None:
+@every_op
+def test_both_paths_match_reference(
+    op: type[RelaxOperation], every_case: bool, subtests: pytest.Subtests
+) -> None:
     """The module, compiled directly and after ``LegalizeOps``, agrees with ``reference``."""
+    for number, case in enumerate(op.cases):
+        if every_case or not number or isinstance(case, IndexCase):
+            with subtests.test(case=str(case)):
+                _check_both_paths(op, case)
+
+
+def _check_both_paths(op: type[RelaxOperation], case: Case) -> None:
     module = case_module(op, case)
     inputs = flat_inputs(case.random_inputs(seed=0))
-    expected = list(map(np.asarray, reference.run(module, *inputs)))
+    expected = reference.run(module, *inputs)
     paths = {"LegalizeOps": LegalizeOps()(module)}
     if hasattr(op, "legalize"):
         paths["direct"] = module
@@ -49,10 +45,7 @@ def test_both_paths_match_reference(op: type[RelaxOperation], case: Case) -> Non
     for name, path in paths.items():
         actual = compile(path)(*inputs)
 
-        for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
-            assert_same_numbers(
-                ours, theirs, tolerance=op.tolerance, where=f"{name}: result {number}"
-            )
+        assert_same_results(actual, expected, op.tolerance, where=name)
 
 
 def _legalized(module: IRModule) -> list[str]:
