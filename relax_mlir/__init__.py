@@ -55,7 +55,7 @@ _COMPILING = {
     "explain": "compiler.explain",
     "import_onnx": "frontends.onnx",
     "lower": "compiler.driver",
-    "op": "tvm.relax.user_operators",
+    "op": "compiler.user_operators",
     "opt": "pipeline",
     "reference": "compiler.reference",
     "run": "compiler.driver",

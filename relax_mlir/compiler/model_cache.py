@@ -30,7 +30,7 @@ _CHUNK_BYTES = 1 << 22
 # encoding of the key `location`.
 _EXTERNAL_DATA = b"\n\x08location"
 _IMPORT_RULES = "relax_mlir.dialects.op_interface"
-_USER_OPERATORS = "relax_mlir.tvm.relax.user_operators"  # registers users' operators
+_USER_OPERATORS = "relax_mlir.compiler.user_operators"  # registers users' operators
 
 
 @dataclass(frozen=True)

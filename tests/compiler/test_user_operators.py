@@ -1,16 +1,14 @@
 """Operators that a program defines."""
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
 
 import relax_mlir
+from relax_mlir.compiler.user_operators import TensorType
 from relax_mlir.dialects import op_interface
+from relax_mlir.dialects.tir import Buffer, Builder
 from relax_mlir.errors import ModelError
-from relax_mlir.tvm import te
-from relax_mlir.tvm.relax.user_operators import TensorType
 
 _X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -30,8 +28,8 @@ def model(body: str, shape: str = "n, 3") -> onnx.ModelProto:
     )
 
 
-def shifted(x: te.Tensor, y: te.Tensor, *, by: float = 1.0) -> te.Tensor:
-    return te.compute(x.shape, lambda i, j: x[i, j] + y[i, j] * by, "shifted")
+def shifted(b: Builder, x: Buffer, y: Buffer, *, by: float = 1.0) -> Buffer:
+    return b.map(lambda x, y: x + y * by, x, y, name="shifted")
 
 
 @pytest.mark.slow  # compiles
@@ -48,10 +46,11 @@ def test_it_is_compiled_for_open_sizes_and_each_attribute() -> None:
 
 @pytest.mark.slow  # compiles
 def test_several_results_of_other_shapes() -> None:
-    def halves(x: Any) -> list[Any]:
+    def halves(b: Builder, x: Buffer) -> list[Buffer]:
         rows = x.shape[0] // 2
-        first = te.compute((rows, x.shape[1]), lambda i, j: x[i, j], "first")
-        return [first, te.compute((rows,), lambda i: x[i + rows, 0], "second")]
+        half = b.dim(rows)
+        first = b.compute((rows, x.shape[1]), lambda i, j: x[i, j], x.dtype)
+        return [first, b.compute((rows,), lambda i: x[i + half, 0], x.dtype)]
 
     def shape(x: TensorType) -> list[TensorType]:
         rows = x.shape[0] // 2
@@ -65,6 +64,35 @@ def test_several_results_of_other_shapes() -> None:
 
 
 @pytest.mark.slow  # compiles
+def test_sizes_of_results_are_expressions_of_open_sizes() -> None:
+    @relax_mlir.op("own::Pairs")
+    def pairs(b: Builder, x: Buffer) -> Buffer:
+        rows, width = x.shape
+        half = rows // 2
+        return b.compute((half, width + 1), lambda i, j: x[i * 2, j % width], x.dtype)
+
+    module = relax_mlir.import_onnx(model("a = own.Pairs (x) y = Neg (a)"))
+
+    assert 'R.Tensor((n // 2, 4), dtype="float32")' in module.script()
+    (y,) = relax_mlir.compile(module)(_X)
+    np.testing.assert_array_equal(y, -_X[:1, [0, 1, 2, 0]])
+
+
+@pytest.mark.slow  # compiles
+def test_an_input_may_be_a_result() -> None:
+    same = relax_mlir.op("own::Same", reference=lambda x: (x, x))(lambda b, x: [x, x])
+
+    same.check(_X)
+
+
+def test_a_function_returns_buffers() -> None:
+    relax_mlir.op("own::Shape")(lambda b, x: x.shape)
+
+    with pytest.raises(ModelError, match="expected a buffer or a list of buffers, got"):
+        relax_mlir.import_onnx(model("y = own.Shape (x)"))
+
+
+@pytest.mark.slow  # compiles
 def test_a_check_finds_what_is_wrong() -> None:
     made = relax_mlir.op("own::Shifted", reference=lambda x, y, by: x)(shifted)
 
@@ -72,7 +100,7 @@ def test_a_check_finds_what_is_wrong() -> None:
         made.check(_X, _X, by=1.0)
 
 
-def test_a_shape_rule_is_held_against_the_expression() -> None:
+def test_a_shape_rule_is_held_against_the_program() -> None:
     made = relax_mlir.op(
         "own::Shifted", shape=lambda x, y, by=1.0: TensorType((7,), "float32")
     )

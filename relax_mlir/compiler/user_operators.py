@@ -12,20 +12,17 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.analysis.symbol_substitution import dims_of, substitute_symbols
 from relax_mlir.compiler import driver
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import from_numpy
 from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, CallTirOp, TupleGetItemOp
+from relax_mlir.dialects.tir import Buffer, Builder
 from relax_mlir.errors import MismatchError, RelaxError
 from relax_mlir.frontends.onnx.node_form import check_inputs_and_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.objects.block_builder import BlockBuilder
-from relax_mlir.objects.expr import Var
-from relax_mlir.objects.expr.struct_info import TensorStructInfo
-from relax_mlir.objects.prim.symbolic_sizes import Symbols
-from relax_mlir.pipeline import Pipeline
 from relax_mlir.runtime.registry import register_func
 
 __all__ = ["TensorType", "UserOperator", "op"]
@@ -52,7 +49,8 @@ class UserOperator:
 
     Attributes:
         name: ONNX name, ``domain::Name``.
-        function: maps tensor expressions (arrays if foreign) to one result or several.
+        function: builds the tensor program from a :class:`Builder` and the input buffers;
+            maps arrays to arrays if foreign. Returns one result or several.
         shape: shape rule from the :class:`TensorType` of the inputs to those of the
             results, or None.
         reference: numpy implementation from arrays to one result or several, or None.
@@ -138,56 +136,58 @@ class UserOperator:
         self,
         operands: Sequence[ir.Value],
         attrs: Mapping[str, Any],
-        types: Sequence[ir.Type] | None,
+        declared: Sequence[ir.Type] | None,
     ) -> list[ir.Value]:
-        source = self._call_tir_module(operands, attrs)
-        main = source.func_op("main")
-        (call,) = (
-            o for o in own_operations(main.entry_block) if isinstance(o, CallTirOp)
+        """Emit the tensor program of the function, and a call of it."""
+        substitution = substitute_symbols(dims_of(value.type for value in operands))
+        types = [substitution.type(value.type) for value in operands]
+        module = _enclosing_module()
+        name = _unique_name(module, self.name.rpartition("::")[2].lower())
+        inferred = self._infer(types, attrs)
+        with ir.InsertionPoint(module.body):
+            builder = Builder(name, [], types, inferred)
+            builder.finish(self._build(builder, attrs))
+        values = dict(
+            zip(builder.symbols, substitution.sizes(builder.symbols), strict=True)
         )
-        # The module has a context of its own, so types and PrimFunc are rebuilt here.
-        shapes_and_dtypes = [
-            (tensors.shape_of(value), tensors.dtype_of(value))
-            for value in next(reversed(list(own_operations(main.entry_block)))).operands
-        ]
-        sizes = call.python_attrs()["sizes"]
-        text = source.func_op(call.python_attrs()["callee"]).operation.get_asm()
-        results = [tensors.tensor_type(s, d) for s, d in shapes_and_dtypes]
-        if types is not None and types != results:
+        results = [_substituted(type_, values) for type_ in inferred]
+        if declared is not None and declared != results:
             raise ValueError(
-                f"shape rule: expected {', '.join(map(str, types))}, got "
-                f"{', '.join(map(str, results))} from the tensor expression"
+                f"shape rule: expected {', '.join(map(str, declared))}, got "
+                f"{', '.join(map(str, results))} from the function"
             )
         result = CallTirOp(
             list(operands),
-            callee=_insert_prim_func(text),
-            sizes=tensors.shape_attr(sizes),
+            callee=name,
+            sizes=tensors.shape_attr(list(values.values())),
             results=_single_type(results),
         ).result
         return _unpack(result, results)
 
-    def _call_tir_module(
-        self, operands: Sequence[ir.Value], attrs: Mapping[str, Any]
-    ) -> IRModule:
-        """A module whose ``main`` calls the operator's PrimFunc on such operands."""
-        symbols, builder = Symbols(), BlockBuilder()
-        infos = [
-            TensorStructInfo(
-                symbols.exprs(tensors.shape_of(x)), tensors.dtype_of(x).name
+    def _build(self, builder: Builder, attrs: Mapping[str, Any]) -> list[Buffer]:
+        """Call the function.
+
+        Raises:
+            ValueError: it returns something else than buffers.
+        """
+        returned = self.function(builder, *builder.inputs, **attrs)
+        results = [returned] if isinstance(returned, Buffer) else returned
+        if not isinstance(results, (list, tuple)) or not all(
+            isinstance(result, Buffer) for result in results
+        ):
+            raise ValueError(
+                f"expected a buffer or a list of buffers, got {returned!r}; "
+                "`b.compute` and `b.map` make buffers"
             )
-            for x in operands
-        ]
-        params = [Var(f"x{index}", info) for index, info in enumerate(infos)]
-        hint = self.name.rpartition("::")[2].lower()
-        with builder.function("main", params):
-            result = builder.emit_te(
-                self.function, *params, primfunc_name_hint=hint, **attrs
-            )
-            builder.emit_func_output(result)
-        module = builder.get()
-        # Makes the symbolic sizes that the call passes explicit.
-        Pipeline.parse("relax-normalize").run(module)
-        return module
+        return list(results)
+
+    def _infer(
+        self, types: Sequence[ir.Type], attrs: Mapping[str, Any]
+    ) -> list[ir.RankedTensorType]:
+        """The result types: those of the buffers of a program that is thrown away."""
+        with ir.InsertionPoint(ir.Module.create().body):
+            results = self._build(Builder("inferred", [], types, []), attrs)
+        return [tensors.tensor_type(b.shape, b.dtype) for b in results]
 
     def _emit_foreign_call(
         self,
@@ -244,26 +244,30 @@ def _store(name: str, output: np.ndarray, array: np.ndarray) -> None:
     output[...] = array
 
 
-def _insert_prim_func(text: str) -> str:
-    """Inserts a PrimFunc in the module of the insertion point; returns its unique name."""
-    owner: Any = ir.InsertionPoint.current.block.owner  # Any: a module in the end
+def _substituted(
+    type_: ir.RankedTensorType, values: Mapping[str, shapes.Dim]
+) -> ir.RankedTensorType:
+    """A tensor type with values for its symbols."""
+    shape = [shapes.substitute(dim, values) for dim in tensors.shape_of(type_)]
+    return tensors.tensor_type(shape, tensors.dtype_of(type_))
+
+
+def _enclosing_module() -> Any:  # Any: MLIR's view of the module
+    """The module of the insertion point."""
+    owner: Any = ir.InsertionPoint.current.block.owner
     while owner.operation.parent is not None:
         owner = owner.operation.parent.opview
-    module = ir.Module.parse(text)  # owns the operations read below
-    (source,) = own_operations(module.body)
-    name = ir.StringAttr(source.attributes["sym_name"]).value
+    return owner
+
+
+def _unique_name(module: Any, name: str) -> str:
+    """The name, with a number if a function of the module has it."""
     taken = {
         ir.StringAttr(o.attributes["sym_name"]).value
-        for o in own_operations(owner.body)
+        for o in own_operations(module.body)
     }
-    unique, suffix = name, 0
-    while unique in taken:
-        suffix += 1
-        unique = f"{name}{suffix}"
-    with ir.InsertionPoint(owner.body):
-        copy = source.operation.clone()
-    copy.attributes["sym_name"] = ir.StringAttr.get(unique)
-    return unique
+    candidates = (f"{name}{number or ''}" for number in count())
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def _compare(
@@ -289,16 +293,18 @@ def op(
 ) -> Callable[[Callable[..., Any]], UserOperator]:
     """Decorator that registers a function as an operator for ONNX import.
 
-    Positional parameters of the function are the inputs, keyword-only ones the attributes.
-    The function is either written in tensor expressions (:mod:`relax_mlir.tvm.te`) and
-    compiled, or foreign, and called with arrays at run time.
+    The function takes a :class:`relax_mlir.dialects.tir.Builder`, the buffer of each input
+    as a positional parameter, and the attributes as keyword-only ones. It builds the tensor
+    program and returns the result's buffer, or a list of several, as ``legalize`` of the
+    compiler's own operators does. A foreign function takes no builder and is called with
+    arrays at run time.
 
     Args:
         name: ONNX name, ``domain::Name``.
         since: first opset version of the domain that has the operator.
         shape: shape rule: takes a :class:`TensorType` per input and the attributes, and
             returns that of the result, or a list of several. Required for a foreign
-            function; the results of tensor expressions are checked against it.
+            function; the results of a program are checked against it.
         reference: numpy implementation, for :meth:`UserOperator.check`.
         foreign: do not compile the function but call it with arrays.
 
@@ -314,6 +320,7 @@ def op(
         operator = UserOperator(name, function, shape, reference, foreign)
         parameters = inspect.signature(function).parameters.values()
         inputs = [p for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        inputs = inputs if foreign else inputs[1:]  # the first is the builder
         names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
 
         def rule(node: OnnxNode) -> list[ir.Value]:
