@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.dialects.relax.index_tensor import IndexPutOp
 from relax_mlir.errors import UnsupportedArgumentError
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var, intrinsics
-from relax_mlir.objects.prim.terms import PrimExprLike, PrimExprLikes
+from relax_mlir.objects.prim.terms import PrimExprLike
 from relax_mlir.objects.stmt.buffer import Buffer, decl_buffer
 from relax_mlir.objects.stmt.statements import (
     AttrStmt,
@@ -22,14 +23,9 @@ from relax_mlir.objects.stmt.statements import (
 from relax_mlir.tvm import te
 from relax_mlir.tvm.te import Tensor
 from relax_mlir.tvm.topi.indexing import is_in_range, wrapped_index
-from relax_mlir.tvm.topi.sizes import (
-    as_int,
-    get_const_int,
-    is_one,
-    may_be_equal,
-    unravel_index,
-    unravel_index_wrapped,
-)
+from relax_mlir.tvm.topi.operators import apply_operator
+from relax_mlir.tvm.topi.sizes import as_int, get_const_int, unravel_index
+from relax_mlir.tvm.topi.tag import INJECTIVE
 from relax_mlir.tvm.topi.transform import checked_axis
 
 __all__ = ["index_put", "scatter_elements", "scatter_nd"]
@@ -231,63 +227,11 @@ def index_put(
     Raises:
         ValueError: the number of index tensors is not the rank, or they do not broadcast.
     """
-    index_tensors = [indices] if isinstance(indices, Tensor) else list(indices)
-    if len(index_tensors) != data.ndim:
+    listed = [indices] if isinstance(indices, Tensor) else list(indices)
+    if len(listed) != data.ndim:
         raise ValueError(
-            f"index_put: expected {data.ndim} index tensors, got {len(index_tensors)}"
+            f"index_put: expected {data.ndim} index tensors, got {len(listed)}"
         )
-    broadcast = _broadcast_shape([tensor.shape for tensor in index_tensors])
-    count = _product(broadcast)
-
-    def body(*buffers: Buffer) -> Stmt:
-        source, *index_buffers, value_buffer, target = buffers
-        k = Var("k", count.dtype)
-        multi_index = unravel_index_wrapped(k, broadcast)
-        indices = [
-            wrapped_index(
-                _load_flat(
-                    index_buffer, _broadcast_flat_index(index_buffer.shape, multi_index)
-                ),
-                size,
-            )
-            for index_buffer, size in zip(index_buffers, data.shape, strict=True)
-        ]
-        value = _load_flat(
-            value_buffer, _broadcast_flat_index(value_buffer.shape, multi_index)
-        )
-        value = target[tuple(indices)] + value if accumulate else value
-        store = BufferStore(target, value, indices)
-        store = _predicated(indices, data.shape, store)
-        lanes = For(k, 0, count, ForKind.SERIAL, store)
-        return _sequence_stmt(_copy_stmt(source, target, ForKind.PARALLEL), lanes)
-
-    return _extern_scatter(data, [*index_tensors, values], body, "index_put.generic")
-
-
-def _broadcast_shape(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
-    """The shape to which all shapes broadcast.
-
-    Raises:
-        ValueError: the shapes do not broadcast.
-    """
-    rank = max(map(len, shapes))
-    broadcast: list[Any] = [1] * rank
-    for shape in shapes:
-        for axis, size in enumerate(shape, start=rank - len(shape)):
-            if is_one(broadcast[axis]):
-                broadcast[axis] = size
-            elif not is_one(size) and not may_be_equal(size, broadcast[axis]):
-                raise ValueError(f"index_put: shapes {shapes} do not broadcast")
-    return broadcast
-
-
-def _broadcast_flat_index(
-    shape: Sequence[PrimExpr], multi_index: Sequence[Any]
-) -> PrimExpr:
-    """Flat index into a tensor that broadcasts, from an index of the broadcast shape."""
-    total: Any = prim.const(0, "int64")
-    stride: PrimExprLikes = 1
-    for size, index in zip(reversed(shape), reversed(multi_index), strict=False):
-        total = total + (0 if is_one(size) else index) * stride
-        stride = stride * size
-    return total
+    return apply_operator(
+        IndexPutOp, data, listed, values, tag=INJECTIVE, accumulate=accumulate
+    )

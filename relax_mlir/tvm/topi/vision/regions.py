@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from mlir import ir
-from mlir.dialects import func
-
-from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.roi import VisionRoiAlignOp, VisionRoiPoolOp
-from relax_mlir.dialects.shapes import Dim
-from relax_mlir.errors import OperatorError
-from relax_mlir.ir.module import IRModule
-from relax_mlir.objects.prim import IntImm, PrimExpr
-from relax_mlir.passes.relax.legalize import emit_program
-from relax_mlir.tvm.te import Tensor, extern_primfunc
+from relax_mlir.tvm.te import Tensor
+from relax_mlir.tvm.topi.operators import apply_operator
 
 __all__ = ["roi_align", "roi_pool"]
 
@@ -48,7 +38,7 @@ def roi_align(
 
     Source: He et al., Mask R-CNN, 2017.
     """
-    return _apply_operator(
+    return apply_operator(
         VisionRoiAlignOp,
         data,
         rois,
@@ -83,7 +73,7 @@ def roi_pool(
 
     Source: Girshick, Fast R-CNN, 2015.
     """
-    return _apply_operator(
+    return apply_operator(
         VisionRoiPoolOp,
         data,
         rois,
@@ -92,44 +82,3 @@ def roi_pool(
         spatial_scale=float(spatial_scale),
         layout=layout,
     )
-
-
-def _apply_operator(
-    op: type[RelaxOperation],
-    *inputs: Tensor,
-    tag: str,
-    **attrs: Any,  # Any: attributes have different types
-) -> Tensor:
-    """Apply the PrimFunc of a Relax operator to tensors."""
-    size_of_symbol: dict[str, PrimExpr] = {}
-    name = op.program_name()
-    module = IRModule.empty()
-    with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
-        types = [_mlir_type(tensor, size_of_symbol) for tensor in inputs]
-        holder = func.FuncOp("holder", ir.FunctionType.get(types, []))
-        try:
-            with ir.InsertionPoint(holder.add_entry_block()):
-                built = op(*holder.arguments, **op.normalize_arguments(**attrs))
-        except ValueError as error:
-            raise OperatorError(f"{name}: {error}") from error
-        _, sizes = emit_program(built, name)
-    prim_func = module[name]
-    if sizes:
-        pairs = zip(prim_func.size_vars(), sizes, strict=True)
-        prim_func = prim_func.with_sizes(
-            {var: size_of_symbol[str(size)] for var, size in pairs}
-        )
-    return extern_primfunc(inputs, prim_func, name=name, tag=tag)
-
-
-def _mlir_type(tensor: Tensor, size_of_symbol: dict[str, PrimExpr]) -> ir.Type:
-    """MLIR type of a tensor; symbolic sizes get fresh names, recorded in ``size_of_symbol``."""
-    shape: list[Dim] = []
-    for size in tensor.shape:
-        if isinstance(size, IntImm):
-            shape.append(size.value)
-        else:
-            name = f"n{len(size_of_symbol)}"
-            size_of_symbol[name] = size
-            shape.append(shapes.symbol(name))
-    return tensors.tensor_type(shape, dtypes.dtype(tensor.dtype))

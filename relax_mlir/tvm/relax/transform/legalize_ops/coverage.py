@@ -231,7 +231,6 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "nn.batch_norm": _is_single_precision,
     "nn.cross_entropy_with_logits": _has_wide_accumulator,
     "nn.group_norm": _has_scale_and_center,
-    "nn.instance_norm": _has_scale_and_center,
     "nn.layer_norm": _axes_match_parameters,
     "nn.pad": _pads_less_than_size,
     "nn.prelu": _has_slope_per_channel,

@@ -57,33 +57,6 @@ def _triangle(name: str, *, upper: bool) -> LegalizeFunc:
     return rule
 
 
-def _scalar_or_expr(expr: Expr) -> Any:
-    value = scalar_value(expr)
-    return expr if value is None else value
-
-
-def _eye(builder: BlockBuilder, call: Call) -> Expr:
-    rows, *rest = map(_scalar_or_expr, call.args)
-    columns = rest[0] if rest else rows
-    diagonal = rest[1] if len(rest) > 1 else 0
-    return _call_eye(builder, call, (rows, columns, diagonal), "eye")
-
-
-def _eye_like(builder: BlockBuilder, call: Call) -> Expr:
-    x, *rest = call.args
-    shape = tensor_info(x).shape
-    assert isinstance(shape, ShapeExpr)
-    diagonal = _scalar_or_expr(rest[0]) if rest else 0
-    return _call_eye(builder, call, (*shape.values, diagonal), "eye_like")
-
-
-def _call_eye(
-    builder: BlockBuilder, call: Call, sizes: tuple[Any, ...], name: str
-) -> Expr:
-    dtype = tensor_info(call).dtype
-    return builder.call_te(topi.eye, *sizes, dtype, primfunc_name_hint=name)
-
-
 def _arange(builder: BlockBuilder, call: Call) -> Expr:
     bounds = [getattr(a, "value", None) for a in call.args]
     constants: list[Any] = [getattr(bound_expr, "value", None) for bound_expr in bounds]
@@ -125,8 +98,6 @@ RULES: Mapping[str, LegalizeFunc] = {
     "zeros_like": _full("zeros", 0.0),
     "tril": _triangle("tril", upper=False),
     "triu": _triangle("triu", upper=True),
-    "eye": _eye,
-    "eye_like": _eye_like,
     "arange": _arange,
     "shape_to_tensor": _shape_to_tensor,
 }

@@ -5,9 +5,8 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.block_builder import BlockBuilder
-from relax_mlir.objects.expr import Call, Expr, PrimValue, Tuple, TupleGetItem
+from relax_mlir.objects.expr import Call, Expr, PrimValue, Tuple
 from relax_mlir.objects.expr.struct_info import (
-    PrimStructInfo,
     ShapeStructInfo,
     TupleStructInfo,
 )
@@ -18,7 +17,6 @@ from relax_mlir.tvm.relax.transform.legalize_ops.calls import (
     LegalizeFunc,
     te_rule,
     tensor_info,
-    tuple_fields,
 )
 from relax_mlir.tvm.topi.sizes import as_int
 
@@ -111,19 +109,10 @@ def _dynamic_strided_slice(builder: BlockBuilder, call: Call) -> Expr:
     )
 
 
-def _gather_elements(builder: BlockBuilder, call: Call) -> Expr:
-    data, indices = call.args
-    return builder.call_te(topi.gather, data, int(call.attrs["axis"]), indices)
-
-
 def _move_last_axis_first(indices: te.Tensor) -> te.Tensor:
     """Moves the last dimension of indices to the front, as TOPI expects."""
     rank = indices.ndim
     return topi.transpose(indices, [rank - 1, *range(rank - 1)])
-
-
-def _gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int) -> te.Tensor:
-    return topi.gather_nd(data, _move_last_axis_first(indices), batch_dims)
 
 
 def _scatter_nd(
@@ -132,49 +121,10 @@ def _scatter_nd(
     return topi.scatter_nd(data, _move_last_axis_first(indices), updates, reduction)
 
 
-def _index_tensor(builder: BlockBuilder, call: Call) -> Expr:
-    data, indices = call.args
-    info = indices.struct_info
-    assert isinstance(info, TupleStructInfo)
-    fields = [builder.emit(TupleGetItem(indices, i)) for i in range(len(info.fields))]
-    return builder.call_te(
-        topi.index_tensor, data, fields, primfunc_name_hint="index_tensor"
-    )
-
-
-def _index_put(builder: BlockBuilder, call: Call) -> Expr:
-    data, indices, values = call.args
-    return builder.call_te(
-        topi.index_put,
-        data,
-        tuple_fields(builder, indices),
-        values,
-        accumulate=call.attrs["accumulate"],
-    )
-
-
-def _one_hot(builder: BlockBuilder, call: Call) -> Expr:
-    indices, *values = call.args
-    infos = [value.struct_info for value in values]
-    dtypes = [info.dtype for info in infos if isinstance(info, PrimStructInfo)]
-    if len(dtypes) < 2 or dtypes[0] != dtypes[1]:
-        raise ValueError(
-            "one_hot: expected on_value and off_value as scalars of one dtype, got "
-            + " and ".join(map(str, infos))
-        )
-    depth, axis = call.attrs["depth"], call.attrs["axis"]
-    return builder.call_te(topi.one_hot, indices, *values, depth, axis, dtypes[0])
-
-
 RULES: Mapping[str, LegalizeFunc] = {
     "take": _take,
     "strided_slice": _strided_slice,
     "dynamic_strided_slice": _dynamic_strided_slice,
-    "gather_elements": _gather_elements,
-    "gather_nd": te_rule(_gather_nd, "te_gather_nd", "batch_dims"),
     "scatter_elements": te_rule(topi.scatter_elements, None, "axis", "reduction"),
     "scatter_nd": te_rule(_scatter_nd, "scatter_nd", "reduction"),
-    "index_put": _index_put,
-    "index_tensor": _index_tensor,
-    "one_hot": _one_hot,
 }

@@ -10,7 +10,6 @@ from relax_mlir.objects.expr import Call, Expr
 from relax_mlir.tvm import te, topi
 from relax_mlir.tvm.relax.transform.legalize_ops.calls import (
     LegalizeFunc,
-    te_rule,
     tensor_info,
     tuple_fields,
 )
@@ -118,12 +117,7 @@ def _einsum(builder: BlockBuilder, call: Call) -> Expr:
     return builder.call_te(topi.einsum, call.attrs["subscripts"], *fields)
 
 
-def _outer(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-    return te.compute((a.shape[0], b.shape[0]), lambda i, j: a[i] * b[j], "outer")
-
-
 RULES: Mapping[str, LegalizeFunc] = {
     "matmul": _matmul,
     "einsum": _einsum,
-    "outer": te_rule(_outer, "outer"),
 }

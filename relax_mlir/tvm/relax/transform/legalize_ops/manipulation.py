@@ -5,8 +5,7 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.block_builder import BlockBuilder
-from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Tuple, Var
-from relax_mlir.objects.expr.struct_info import TupleStructInfo
+from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Var
 from relax_mlir.tvm import te, topi
 from relax_mlir.tvm.relax.op.calls import call_tir
 from relax_mlir.tvm.relax.transform.legalize_ops.calls import (
@@ -49,21 +48,10 @@ def _output_shape_rule(te_func: Callable[..., Any]) -> LegalizeFunc:
     return rule
 
 
-def _tuple_rule(te_func: Callable[..., Any], attr: str, default: Any) -> LegalizeFunc:
-    """A rule whose argument is a tuple of tensors."""
-
-    def rule(builder: BlockBuilder, call: Call) -> Expr:
-        fields = tuple_fields(builder, call.args[0])
-        value = call.attrs.get(attr)
-        value = default if value is None else value
-        result = builder.call_te(
-            te_func, fields, value, primfunc_name_hint=te_func.__name__
-        )
-        is_tuple = isinstance(call.struct_info, TupleStructInfo)
-        is_one = is_tuple and not isinstance(result.struct_info, TupleStructInfo)
-        return Tuple([builder.emit(result)]) if is_one else result
-
-    return rule
+def _concat(builder: BlockBuilder, call: Call) -> Expr:
+    fields = tuple_fields(builder, call.args[0])
+    axis = call.attrs.get("axis")
+    return builder.call_te(topi.concatenate, fields, 0 if axis is None else axis)
 
 
 def _expand_dims(x: te.Tensor, axis: Sequence[Any]) -> te.Tensor:
@@ -131,9 +119,7 @@ RULES: Mapping[str, LegalizeFunc] = {
     "collapse_sum_like": _output_shape_rule(topi.collapse_sum),
     "flatten": _output_shape_rule(topi.reshape),
     "nn.batch_flatten": _output_shape_rule(topi.reshape),
-    "concat": _tuple_rule(topi.concatenate, "axis", 0),
-    "stack": _tuple_rule(topi.stack, "axis", 0),
-    "meshgrid": _tuple_rule(topi.meshgrid, "indexing", "ij"),
+    "concat": _concat,
     "layout_transform": _layout_transform,
     "expand_dims": te_rule(_expand_dims, "expand_dims", "axis"),
     "permute_dims": te_rule(topi.transpose, None, "axes"),

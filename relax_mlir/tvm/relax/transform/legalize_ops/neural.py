@@ -14,9 +14,6 @@ from relax_mlir.tvm.relax.transform.legalize_ops.elementwise import erf
 
 __all__ = ["RULES"]
 
-_SELU_ALPHA = 1.6732632423543772
-_SELU_SCALE = 1.0507009873554805
-
 
 def _gelu(x: Any) -> te.Tensor:
     half = prim.const(0.5, x.dtype)
@@ -30,16 +27,6 @@ def _gelu_tanh(x: Any) -> te.Tensor:
     cubic = 1 + constant(0.044715) * x * x
     inner = constant(math.sqrt(2 / math.pi)) * x * cubic
     return constant(0.5) * x * (constant(1.0) + topi.tanh(inner))
-
-
-def _selu(x: Any) -> te.Tensor:
-    def constant(value: float) -> Any:
-        return prim.const(value, x.dtype)
-
-    positive = topi.maximum(x, constant(0))
-    below = constant(_SELU_ALPHA) * (topi.exp(x) - constant(1))
-    negative = topi.minimum(constant(0), below)
-    return constant(_SELU_SCALE) * (positive + negative)
 
 
 def _silu(x: te.Tensor) -> te.Tensor:
@@ -162,9 +149,7 @@ RULES: Mapping[str, LegalizeFunc] = {
     "nn.prelu": te_rule(topi.nn.prelu, None, "axis"),
     "nn.gelu": te_rule(_gelu, "gelu"),
     "nn.gelu_tanh": te_rule(_gelu_tanh, "gelu_tanh"),
-    "nn.selu": te_rule(_selu, "selu"),
     "nn.silu": te_rule(_silu, "silu"),
-    "nn.softplus": te_rule(topi.nn.softplus, None, "beta", "threshold"),
     "nn.softmax": te_rule(topi.nn.softmax, None, "axis"),
     "nn.log_softmax": te_rule(topi.nn.log_softmax, None, "axis"),
     "nn.dropout": te_rule(_dropout, "dropout"),
@@ -178,7 +163,6 @@ RULES: Mapping[str, LegalizeFunc] = {
     "nn.group_norm": te_rule(
         topi.nn.group_norm, None, "num_groups", "channel_axis", "axes", "epsilon"
     ),
-    "nn.instance_norm": _norm("instance_norm", "channel_axis", "epsilon", axis="axes"),
     "nn.attention": _attention("attention"),
     "nn.attention_bias": _attention("attention_bias"),
 }

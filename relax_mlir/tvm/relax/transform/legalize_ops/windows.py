@@ -136,11 +136,6 @@ def _pad(builder: BlockBuilder, call: Call) -> Expr:
     return builder.call_te(te_func, call.args[0], **ends, primfunc_name_hint=name)
 
 
-def _pixel_shuffle(builder: BlockBuilder, call: Call) -> Expr:
-    factor = call.attrs["upscale_factor"]
-    return builder.call_te(topi.nn.pixel_shuffle, call.args[0], upscale_factor=factor)
-
-
 def _resize(name: str) -> LegalizeFunc:
     te_func = getattr(topi.image, name)
 
@@ -184,7 +179,6 @@ RULES: Mapping[str, LegalizeFunc] = {
     **{f"nn.{k}_pool{n}d": _pool(k, n) for k in ("max", "avg") for n in _SPATIAL_AXES},
     **{f"nn.adaptive_avg_pool{n}d": _adaptive_pool(n) for n in _SPATIAL_AXES},
     "nn.pad": _pad,
-    "nn.pixel_shuffle": _pixel_shuffle,
     "image.affine_grid": _affine_grid,
     "image.resize2d": _resize("resize2d"),
     "image.resize3d": _resize("resize3d"),
