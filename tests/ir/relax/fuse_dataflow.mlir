@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow,relax-fuse-dataflow --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{level=0} --split-input-file | filecheck %s --check-prefix=NONE
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{max-depth=1} --split-input-file | filecheck %s --check-prefix=NONE
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-dataflow{lift-constants=false} --split-input-file | filecheck %s --check-prefix=INSIDE
@@ -10,6 +11,8 @@
 // CHECK-SAME:    relax.attrs = {Primitive = true}, relax.primitive
 // NONE-LABEL:  func.func @main
 // NONE-NOT:    @fused
+// INSIDE-LABEL: func.func @main
+// INSIDE-NOT:    relax.constant
 // INSIDE:      func.func private @fused_add_tir_exp(%arg0: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32>
 // INSIDE:        relax.constant
 func.func @main(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
@@ -71,4 +74,32 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<
   %2 = "relax.exp"(%y) {relax.dataflow = 0 : i64, relax.name = "lv1"} : (tensor<2xf32>) -> tensor<2xf32>
   %3 = "relax.tanh"(%2) {relax.dataflow = 0 : i64, relax.name = "gv1", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
   return %1, %3 : tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+// Elements of a tuple are fused into their users; the function takes those that it reads.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @fused_tir_exp,
+// CHECK:       func.func private @fused_tir_exp(%arg0: tensor<2xf32> {relax.name = "t_1"})
+func.func @main(%t: tuple<tensor<3xf32>, tensor<2xf32>> {relax.name = "t"}) -> tensor<2xf32> {
+  %0 = "relax.tuple_get_item"(%t) {index = 1 : i64, relax.dataflow = 0 : i64, relax.name = "lv"} : (tuple<tensor<3xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// Functions are made in the order of the last binding of each group.
+// CHECK-LABEL: func.func @main
+// CHECK:       func.func private @fused_tir_sin_tir_cos_{{.*}}(
+// CHECK:       func.func private @fused_tir_exp_tir_tanh_{{.*}}(
+func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = "relax.exp"(%x) {relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.tanh"(%0) {relax.dataflow = 0 : i64, relax.name = "lv1"} : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = "relax.sin"(%y) {relax.dataflow = 0 : i64, relax.name = "lv2"} : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = "relax.cos"(%2) {relax.dataflow = 0 : i64, relax.name = "lv3"} : (tensor<2xf32>) -> tensor<2xf32>
+  %4 = "relax.negative"(%3) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  %5 = "relax.sqrt"(%1) {relax.dataflow = 0 : i64, relax.name = "gv1", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %4, %5 : tensor<2xf32>, tensor<2xf32>
 }
