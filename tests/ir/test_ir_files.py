@@ -7,7 +7,7 @@ import pytest
 
 from relax_mlir.pipeline.catalog import list_passes
 from relax_mlir.rewrite.patterns import Pass
-from tests.mutants import __main__ as mutants
+from tests.mutants import mutation as mutants
 
 
 @pytest.mark.parametrize("name", list_passes())

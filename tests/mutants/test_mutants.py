@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.mutants import __main__ as mutants
+from tests.mutants import mutation as mutants
 
 SOURCE = '''
 """Number 1."""
@@ -106,7 +106,7 @@ def test_a_share_and_one_at_least_must_be_caught() -> None:
 
 
 _TRY = """
-from tests.mutants import __main__ as mutants
+from tests.mutants import mutation as mutants
 
 module = "relax_mlir.dialects.effects"
 files = [mutants.TESTS / "dialects" / "test_effects.py"]
