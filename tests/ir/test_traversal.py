@@ -61,17 +61,16 @@ def test_operations_of_a_block_are_before_those_inside_and_may_be_erased() -> No
         then = ["memref.load", "arith.addf", "scf.yield"]
         assert names(operations_of(function)) == [*own, *then, "scf.yield"]
 
-        kept: list[str] = []
+        (branch,) = operations_named(function, "scf.if")
+        visited: list[str] = []
         for op in operations_of(function):
-            if op.operation.name in ("memref.store", "func.return", "scf.if"):
-                kept.append(op.operation.name)
-            if op.operation.name == "memref.store":
-                (branch,) = operations_named(function, "scf.if")
+            visited.append(op.operation.name)
+            if visited[-1] == "memref.store":
                 op.operation.erase()
-            elif op.operation.name == "func.return":
+            elif visited[-1] == "func.return":
                 branch.operation.erase()
 
-        assert kept == ["scf.if", "memref.store", "func.return"]
+        assert visited == own
         assert names(walk(function)) == ["arith.constant", "func.return"]
 
 

@@ -111,7 +111,7 @@ def _equal_value(op: ir.OpView) -> ir.Value | None:
     if isinstance(op, TupleGetItemOp):
         packed = tensors.packed_values(op.tuple_value)
         if packed is not None:
-            return packed[op.python_attrs()["index"]]
+            return packed[op.index.value]
     is_tuple = (
         op.operation.name == tensors.TUPLE_PACK
         and function_attributes.NAME in op.operation.attributes
