@@ -1,6 +1,7 @@
 """Index forms against the values of the index arithmetic."""
 
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -16,9 +17,11 @@ from relax_mlir.analysis.index_maps import (
     affine_form,
     buffer_sizes,
     constant_of,
+    determine_axes,
     index_form,
     is_size_arithmetic,
     offset_index,
+    selected_divisor,
     size_expressions,
 )
 from relax_mlir.dialects import shapes
@@ -26,7 +29,13 @@ from relax_mlir.ir.context import new_context
 from relax_mlir.ir.traversal import operations_named
 from relax_mlir.symbolic.affine_forms import AffineForm
 from relax_mlir.symbolic.symbols import parse
-from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
+from tests.analysis.index_programs import (
+    ARITHMETIC,
+    compute,
+    program,
+    used_values,
+    values_at,
+)
 from tests.symbolic.expressions import Tree, points
 
 _AXES = ("i", "j", "k")
@@ -151,39 +160,91 @@ def test_affine_forms_offset_by_a_size() -> None:
         assert shifted.single_variable is None
 
 
-_FACTORS = range(-2, 3)
+quotients = st.tuples(
+    st.sampled_from(["arith.divui", "arith.remui"]),
+    st.sampled_from(_AXES),
+    st.integers(1, 4),
+)
+index_trees = st.one_of(trees, quotients, st.sampled_from(_AXES))
 
 
-def test_sums_of_forms_are_sums_of_values() -> None:
-    forms = [
-        AffineForm(
-            {axis: factor for axis, factor in enumerate(factors) if factor}, more
-        )
-        for *factors, more in itertools.product(range(-1, 2), _FACTORS, range(2))
-    ]
-    point = {"i": 5, "j": 7, "k": 0}
-    for a, b, factor in itertools.product(forms, forms, _FACTORS):
-        total = a.plus(b, factor)
-        assert at(total, point) == at(a, point) + factor * at(b, point)
-        assert all(total.coefficients.values())
-    for a, b in itertools.product(forms, forms):
-        assert at(a.plus(b), point) == at(a, point) + at(b, point)
-    assert forms[3].scaled(3) == AffineForm({}).plus(forms[3], 3)
+@settings(max_examples=60)
+@given(
+    st.lists(index_trees, min_size=1, max_size=4),
+    st.lists(st.sampled_from([1, 1, 2, 3, 5]), min_size=3, max_size=3),
+)
+def test_indices_that_determine_axes_differ(
+    listed: list[Tree], sizes: list[int]
+) -> None:
+    limits = {axis: (0, size - 1) for axis, size in zip(_AXES, sizes, strict=True)}
+    with values(listed) as (found, axes):
+        extents = dict(zip(axes, sizes, strict=True))
+        if not determine_axes(found, extents):
+            return
+    elements = [values_at(tree, list(points(limits))) for tree in listed]
+    known = [column for column in elements if column is not None]
+    assert len({*zip(*known, strict=True)}) == math.prod(sizes), listed
 
 
 @pytest.mark.parametrize(
-    ("form", "axis"),
+    ("listed", "sizes", "expected"),
     [
-        (AffineForm({2: 1}), 2),
-        (AffineForm({2: 1}, 1), None),
-        (AffineForm({2: 2}), None),
-        (AffineForm({0: 1, 2: 1}), None),
-        (AffineForm({}), None),
-        (AffineForm({}, 2), None),
+        (["i", "j", "k"], (5, 5, 5), True),
+        (["i", "k"], (5, 1, 5), True),
+        (["i", "k"], (5, 2, 5), False),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "k"], (5, 4, 2), True),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "k"], (-1, 4, -1), True),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "k"], (5, 5, 2), False),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "k"], (5, -1, 2), False),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "j"], (5, 9, 1), True),
+        ([("arith.addi", ("arith.muli", "i", 4), "j"), "j"], (-1, 0, 1), True),
+        ([("arith.addi", "i", "j"), ("arith.addi", "j", "k"), "k"], (5, 5, 5), True),
+        ([("arith.divui", "i", 3), ("arith.remui", "i", 3), "j"], (9, 5, 1), True),
+        ([("arith.divui", "i", 3), ("arith.remui", "i", 4), "j"], (9, 5, 1), False),
+        ([("arith.divui", "i", 3), ("arith.remui", "j", 3), "j"], (9, 5, 1), False),
+        ([("arith.remui", "i", 3), "j"], (9, 5, 1), False),
+        ([("arith.minsi", "i", 3)], (2, 1, 1), False),
+        ([], (1, 1, 1), True),
+        ([], (1, 0, 1), False),
     ],
 )
-def test_single_axes(form: AffineForm[int], axis: int | None) -> None:
-    assert form.single_variable == axis
+def test_indices_that_determine_axes(
+    listed: list[Tree], sizes: tuple[int, ...], expected: bool
+) -> None:
+    with values(listed) as (found, axes):
+        assert determine_axes(found, dict(zip(axes, sizes, strict=True))) is expected
+
+
+@pytest.mark.parametrize(
+    ("predicate", "zero", "one", "is_divisor"),
+    [("eq", 0, 1, True), ("ne", 0, 1, False), ("eq", 1, 1, False), ("eq", 0, 2, False)],
+)
+def test_selects_of_nonzero_divisors(
+    predicate: str, zero: int, one: int, is_divisor: bool
+) -> None:
+    text = f"""func.func @f(%n: index, %m: index) {{
+      %zero = arith.constant {zero} : index
+      %one = arith.constant {one} : index
+      %is = arith.cmpi {predicate}, %n, %zero : index
+      %d = arith.select %is, %one, %n : index
+      %other = arith.select %is, %one, %m : index
+      %sum = arith.addi %n, %one : index
+      "test.use"(%n, %d, %other, %sum) : (index, index, index, index) -> ()
+      return }}"""
+    with used_values(text) as (n, *found):
+        divisor = n if is_divisor else None
+        assert [selected_divisor(v) for v in found] == [divisor, None, None]
+        assert selected_divisor(n) is None
+
+
+def test_selects_by_other_conditions() -> None:
+    text = """func.func @f(%n: index, %is: i1) {
+      %one = arith.constant 1 : index
+      %d = arith.select %is, %one, %n : index
+      "test.use"(%d) : (index) -> ()
+      return }"""
+    with used_values(text) as (selected,):
+        assert selected_divisor(selected) is None
 
 
 def test_constants_are_integers() -> None:
