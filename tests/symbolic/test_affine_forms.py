@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from relax_mlir.symbolic.affine_forms import AffineForm
 
 _VARIABLES: Sequence[str] = ("a", "b", "c")
-_DOMAIN = [
+_DOMAIN: list[dict[str, int]] = [
     dict(zip(_VARIABLES, values, strict=True))
     for values in itertools.product(range(-1, 3), repeat=3)
 ]
