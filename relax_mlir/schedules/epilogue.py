@@ -151,9 +151,8 @@ def match_elementwise(
     check_one_output(statement)
     if statement.depends_on_indices:
         raise NotApplicable("an elementwise statement depends on its indices")
-    forms = [form for access in statement.accesses for form in access.forms]
     axes = _axis_map(statement, produced)
-    if axes is None or not all(isinstance(form, AffineForm) for form in forms):
+    if axes is None or not all(access.is_affine for access in statement.accesses):
         raise NotApplicable("an elementwise statement permutes the result")
     *inputs, output = (a.substituted(axes.__getitem__) for a in statement.accesses)
     if not all(

@@ -86,10 +86,16 @@ class Access:
             total += coefficient * stride
         return total
 
+    @property
+    def is_affine(self) -> bool:
+        """Whether every index is an affine form of the axes: none is tiled or has an offset."""
+        return all(isinstance(form, AffineForm) for form in self.forms)
+
     def substituted(self, form_of: Callable[[int], AffineForm[int]]) -> Access:
-        """The access of an affine index map, with a form substituted for each axis."""
-        forms = (AffineForm(f.coefficients, f.constant) for f in self.forms)
-        return Access(self.buffer, tuple(f.substituted(form_of) for f in forms))
+        """The access, which :attr:`is_affine`, with a form substituted for each axis."""
+        forms = [form for form in self.forms if isinstance(form, AffineForm)]
+        assert len(forms) == len(self.forms), self.forms
+        return Access(self.buffer, tuple(form.substituted(form_of) for form in forms))
 
     def indices(self, points: Sequence[IndexLike]) -> list[ir.Value]:
         """Apply the index map to a point of the iteration domain."""

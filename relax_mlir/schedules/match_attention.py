@@ -27,6 +27,7 @@ __all__ = [
     "AttentionPlan",
     "match_softmax_exponentials",
     "plan_attention",
+    "row_scaled_input",
     "with_deferred_scaling",
     "writer_of",
 ]
@@ -265,7 +266,7 @@ def with_deferred_scaling(plan: AttentionPlan) -> AttentionPlan:
     *rows, last = plan.rows or (None,)
     if last is None or not plan.values.anchor.starts_from_zero:
         return plan
-    number = _scaled(last, plan.depth)
+    number = row_scaled_input(last, plan.depth)
     if number is None or last.outputs[0].buffer != plan.values.a.buffer:
         return plan
     if match_softmax_exponentials(last.inputs[number].buffer, rows) is None:
@@ -332,8 +333,14 @@ def writer_of(buffer: ir.Value, rows: Sequence[Statement]) -> Statement | None:
     return next((s for s in rows if s.outputs[0].buffer == buffer), None)
 
 
-def _scaled(statement: Statement, depth: int) -> int | None:
-    """The input that a statement multiplies or divides by a per-row scalar, by number."""
+def row_scaled_input(statement: Statement, depth: int) -> int | None:
+    """The number of the input that a statement multiplies or divides by a scalar per row.
+
+    None for other statements, and if the index map of the scalar is not affine.
+
+    Args:
+        statement: an elementwise statement; its axes from ``depth`` on are keys.
+    """
     operation, *rest = own_operations(statement.body)
     out = statement.outputs[0]
     if len(rest) != 1 or len(statement.inputs) != 2 or len(out.forms) != depth + 1:
@@ -345,7 +352,7 @@ def _scaled(statement: Statement, depth: int) -> int | None:
     for number in (0,) if name == "arith.divf" else (0, 1):
         read = statement.inputs[inputs.index(operands[number])]
         other = statement.inputs[inputs.index(operands[1 - number])]
-        if any(axis >= depth for axis in other.axes):
+        if not other.is_affine or any(axis >= depth for axis in other.axes):
             continue
         if read.forms == out.forms and read.buffer.type == out.buffer.type:
             return inputs.index(operands[number])

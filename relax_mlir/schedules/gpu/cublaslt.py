@@ -23,7 +23,6 @@ from relax_mlir.schedules.match_contraction import ContractionOperand, Contracti
 from relax_mlir.schedules.rule import NotApplicable
 from relax_mlir.schedules.rule_selection import SelectedRule, choose
 from relax_mlir.schedules.target_features import Gpu
-from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = [
     "CublasLt",
@@ -241,7 +240,7 @@ def _axes_of(plan: ContractionPlan, result: Access) -> _Axes:
 
 def _is_box(access: Access, extents: Sequence[IndexLike]) -> bool:
     """Whether an access reads a box of unit steps, each axis in one dimension."""
-    if not all(isinstance(form, AffineForm) for form in access.forms):
+    if not access.is_affine:
         return False
     used = [
         (axis, coefficient)

@@ -306,7 +306,7 @@ def _dimensions(
         Refusal: it is indexed by floordiv or mod, or has windows of negative stride.
     """
     windows, access = window_axes(operand), operand.access
-    if not all(isinstance(form, AffineForm) for form in access.forms):
+    if not access.is_affine:
         raise NotApplicable("an operand is indexed by floordiv or mod of an axis")
     extents = {axis.number: axis.extent for axis in axes}
     sizes = buffer_extents(access.buffer)
