@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case
+.PHONY: help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case nightly
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -68,6 +68,9 @@ onnx-suite-gpu: env  ## Run them with kernels for GPUs, in the emulator; ten min
 every-case: native  ## The tests, with all cases of those of which CI runs a share; an hour
 	$(BIN)/pytest -n auto --run-slow --every-case
 
+nightly: every-case  ## All suites that need no download: what CI samples, and the fuzzers; four hours
+	$(MAKE) guard-tests fuzz node-mutants mutants onnx-suite-gpu
+
 two-paths: native  ## Compile all cases of all operators as they are and after LegalizeOps
 	$(BIN)/pytest -q -n auto --every-case tests/ops/test_two_paths.py
 
@@ -94,11 +97,13 @@ fuzz: native  ## Damage 2,000 models, draw 10,000 schedules, and new cases of te
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.schedule_fuzz
 	$(BIN)/pytest -n auto --run-slow -m hypothesis --hypothesis-profile=search
 
-guard: native  ## Run operators, models and trained networks between guard pages
+guard: guard-tests  ## Run operators, models and trained networks between guard pages
+	RELAX_MLIR_GUARD=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
+
+guard-tests: native
 	RELAX_MLIR_GUARD=1 $(BIN)/pytest -n auto --run-slow tests/runtime/test_guard.py tests/ops tests/models \
 	  tests/passes/schedule/test_apply.py tests/schedules/test_configuration.py \
 	  tests/schedules/cpu/test_attention.py tests/passes/tir/test_mark_in_place.py
-	RELAX_MLIR_GUARD=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
 
 node-mutants: native  ## Change 4,000 of ONNX's node tests and compare with onnxruntime; half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.frontends.onnx.node_mutants

@@ -35,6 +35,7 @@ def test_kernels_use_the_intended_rule(name: str, rules: set[str]) -> None:
     assert set(rules_of(loops)) == rules
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", ["bert_base", "gpt2_decode"])
 def test_networks_use_tensor_cores_or_are_memory_bound(name: str) -> None:
     module = import_onnx(_BY_NAME[name].build())
@@ -42,6 +43,7 @@ def test_networks_use_tensor_cores_or_are_memory_bound(name: str) -> None:
     assert not {"Fallback", "GemmSimt", "GemmMmaSync"} & set(rules_of(loops))
 
 
+@pytest.mark.every_case
 def test_files_contain_no_weights(tmp_path: Path) -> None:
     """Large weights are generated on the GPU machine; index constants are included."""
     path = compile_case(_BY_NAME["gpt2_decode"], tmp_path)

@@ -23,8 +23,8 @@ from tests.schedule_fuzz.__main__ import FOUND, Log, shrink
 from tests.schedule_fuzz.check import Case, Result, Settings, check, draw_and_check
 from tests.schedule_fuzz.steps import LOOKS, Step
 
-_SCHEDULES = 140
-_PARTS = 35  # tests, which share them
+_SCHEDULES = 80
+_PARTS = 20  # tests, which share them
 _CASES = sorted(FOUND.glob("*.txt"))
 
 
