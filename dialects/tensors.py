@@ -87,7 +87,7 @@ def shape_of(value: ir.Value | ir.Type) -> tuple[Dim, ...]:
         s != (d if isinstance(d, int) else _DYNAMIC)
         for s, d in zip(sizes, named, strict=True)
     ):
-        raise ValueError(f"`{type_}` names dimensions that do not fit it")
+        raise ValueError(f"`{type_}`: the encoding contradicts the shape")
     return named
 
 
@@ -209,14 +209,14 @@ def pack_tuple(values: Sequence[ir.Value]) -> ir.Value:
 
 
 def packed_values(value: ir.Value) -> list[ir.Value] | None:
-    """The values that a tuple was packed from; None if it comes from elsewhere."""
+    """The values that a tuple was packed from; None if it was not packed."""
     owner = value.owner
     is_packed = not isinstance(owner, ir.Block) and owner.name == TUPLE_PACK
     return list(owner.operands) if is_packed else None
 
 
 def tuple_types(type_: ir.Type) -> list[ir.Type]:
-    """The element types of a tuple type; another type by itself."""
+    """The element types of a tuple type; for any other type, a list of that type."""
     if not isinstance(type_, ir.TupleType):
         return [type_]
     return [type_.get_type(i) for i in range(type_.num_types)]

@@ -163,7 +163,7 @@ class SplitOp(ScalarAttributesOp, name="split"):
 
     Attributes:
         indices_or_sections: the indices at which the axis is split; or the number of
-            parts, which have equal sizes but for a smaller last one.
+            parts, which have equal sizes except for a smaller last one.
         axis: negative ones count from the end.
     Shapes:
         x: any shape; y: a tuple of the parts, or a tensor if there is one part.

@@ -57,7 +57,7 @@ class CumulativeOp(Relax.Operation):
     )
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
-        """The total after one more element; f16 and bf16 are passed as f32."""
+        """One step of the scan: the total after element ``v``; f16 and bf16 are passed as f32."""
         raise NotImplementedError
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Scalar attributes of any element type, or symbolic sizes."""
+"""Operation attributes that are scalars of any element type, or symbolic sizes."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias

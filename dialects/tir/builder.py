@@ -436,7 +436,7 @@ class Builder:
     ) -> None:
         """A parallel loop at the top level of the program, distributed over threads.
 
-        It is the whole program besides the buffers, which are private to each iteration.
+        Besides it, a program has only buffers, which are private to each iteration.
         """
         with ir.InsertionPoint(self._block):
             self._marked_loop(count, body, {attribute_names.KIND: "parallel"})

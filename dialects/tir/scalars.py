@@ -486,7 +486,7 @@ class Index:
 
 
 def nonzero_divisor(divisor: Index, *, is_size: bool) -> Index:
-    """Replaces a divisor of 0 by 1, since division by zero would kill the process.
+    """Replaces a divisor of 0 by 1, since division by zero would trap and end the process.
 
     Args:
         divisor: an index of either sign.

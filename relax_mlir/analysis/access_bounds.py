@@ -31,7 +31,7 @@ def required_sizes(program: func.FuncOp) -> tuple[Constraint, ...]:
     """The constraints on a program's symbols without which it accesses memory out of bounds.
 
     An access counts if its index is monotonic in the variables of the loops around it,
-    so that its range is exact. Accesses under branches are left out, and so are indices
+    so that its range is exact. Accesses under branches are skipped, and so are indices
     that are loaded from memory, or not monotonic: an inexact bound would reject valid sizes.
     A constraint applies whenever the loops run at least once.
 

@@ -42,7 +42,7 @@ class CallGraph:
         return self._callers[name]
 
     def reachable(self, roots: Iterable[str]) -> set[str]:
-        """The functions reachable from the roots, roots included."""
+        """The functions reachable from the roots, including the roots."""
         found: set[str] = set()
         todo = list(roots)
         while todo:

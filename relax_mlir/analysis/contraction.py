@@ -353,7 +353,7 @@ _EXTENSIONS = ("arith.extf", "arith.extsi", "arith.extui")
 def _operand(
     load: ir.OpView, conversions: Sequence[str], axes: Mapping[ir.Value, int]
 ) -> OperandAccess | None:
-    """An operand of affine indices, perhaps widened once."""
+    """An operand with affine indices, optionally widened by one cast."""
     index_maps = _index_maps(list(load.operands)[1:], axes)
     extend = next(iter(conversions), None)
     is_extended = len(conversions) < 2 and extend in (None, *_EXTENSIONS)

@@ -40,7 +40,7 @@ def op_pattern_of(function: func.FuncOp) -> OpPatternKind:
 
     Blocks without reduction axes are elementwise, broadcast or injective, by their access
     maps; also injective if a value depends on its index.
-    One block with reduction axes, perhaps with injective ones before it, and with broadcasts
+    One block with reduction axes, optionally with injective ones before it, and with broadcasts
     of its result, but not of its input, after it, is a reduction if it reads every element
     once; it is out-fusable if it is a contraction or its windows overlap.
     Anything else is opaque, as are programs with several results.

@@ -47,7 +47,7 @@ def _check_operations(
     axes: Mapping[ir.Value, int] | None,
     extents: Sequence[int],
 ) -> None:
-    """Verifies the operations of a block, in branches and loops, too.
+    """Verifies the operations of a block, including those in branches and loops.
 
     Args:
         inputs: the read-only buffers.

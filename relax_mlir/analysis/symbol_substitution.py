@@ -70,7 +70,7 @@ def substitute_symbols(dims: Iterable[Dim]) -> SymbolSubstitution:
 
 
 def substitute_dims(dims: Iterable[Dim]) -> SymbolSubstitution:
-    """A program symbol per distinct symbolic dimension, whatever its expression.
+    """A program symbol per distinct symbolic dimension, regardless of its expression.
 
     Dimensions that the module's constraints make equal share a symbol.
     """

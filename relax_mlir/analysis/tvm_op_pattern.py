@@ -68,7 +68,7 @@ def _writes(block: BlockOp, buffers: set[ir.Value]) -> bool:
 
 
 def _accesses(block: BlockOp, name: str) -> list[ir.OpView]:
-    """The loads or stores in the body of a block, conditional ones included."""
+    """The loads or stores in the body of a block, including conditional ones."""
     return [o for b in block.body.blocks for o in walk(b) if o.operation.name == name]
 
 

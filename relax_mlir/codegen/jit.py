@@ -1,4 +1,4 @@
-"""Quick JIT compilation and a single run of a module in the LLVM dialect, for verification."""
+"""JIT compilation and single execution of a module in the LLVM dialect, for verification."""
 
 from collections.abc import Sequence
 

@@ -283,7 +283,7 @@ def compile_model(
 
     Args:
         model: a module of any level.
-        options: pipelines of users are not applied.
+        options: user-defined pipelines are not applied.
 
     Raises:
         VerificationError: a pass changes the outputs of the module.

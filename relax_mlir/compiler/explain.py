@@ -1,4 +1,4 @@
-"""Explanation of schedule rule selection: per kernel, the rule and why others refuse."""
+"""Explanation of schedule rule selection: per kernel, the rule and why others do not apply."""
 
 from __future__ import annotations
 

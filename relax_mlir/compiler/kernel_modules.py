@@ -1,6 +1,6 @@
 """Compilation units: a kernel module per PrimFunc, and one module for ``main``.
 
-Each unit is compiled, cached and, on GPUs, loaded by itself.
+Each unit is compiled, cached and, on GPUs, loaded separately.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CompilationUnit:
-    """A module that is compiled by itself: one kernel, or ``main``.
+    """A module that is compiled separately: one kernel, or ``main``.
 
     ``main`` comes with declarations of the kernels that it calls.
 

@@ -1,4 +1,4 @@
-"""Checks of MLIR text on which the upstream parser would crash.
+"""Rejection of MLIR text on which the upstream parser would crash.
 
 ``docs/architecture.md`` describes the upstream bugs. Text that is only invalid is left to the
 parser, whose diagnostics have locations.

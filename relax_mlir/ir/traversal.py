@@ -59,7 +59,7 @@ def own_operations(block: ir.Block) -> ir.OperationList:
 
 
 def operations_named(root: Root, name: str) -> list[ir.OpView]:
-    """The operations of one name below ``root``, in branches and loops, too."""
+    """The operations with a name below ``root``, including those in branches and loops."""
     return [op for op in walk(root) if op.operation.name == name]
 
 

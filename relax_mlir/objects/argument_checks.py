@@ -26,7 +26,7 @@ def sequence_of(values: Any, where: str, what: str) -> tuple[Any, ...]:
     """The elements of a sequence as a tuple; strings are rejected.
 
     Raises:
-        TypeError: the value is no sequence.
+        TypeError: the value is not a sequence.
     """
     is_text = isinstance(values, (str, bytes))
     if is_text or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
@@ -39,7 +39,7 @@ def mapping_of(values: Any, where: str) -> dict[Any, Any]:
     """A copy of a mapping; empty for None.
 
     Raises:
-        TypeError: the value is no mapping.
+        TypeError: the value is not a mapping.
     """
     if values is not None and not isinstance(values, Mapping):
         kind = type(values).__name__
@@ -64,7 +64,7 @@ def dtype_of(value: Any, where: str) -> str:
     """The name of an element type: a string or a numpy dtype.
 
     Raises:
-        TypeError: the value is no element type.
+        TypeError: the value is not an element type.
     """
     if isinstance(value, str):
         return value
@@ -84,7 +84,7 @@ def integer_of(value: Any, where: str) -> int:
     """An integer as a Python int; numpy integers are accepted.
 
     Raises:
-        TypeError: the value is no integer.
+        TypeError: the value is not an integer.
     """
     try:
         return operator.index(value)

@@ -85,7 +85,7 @@ class EffectAnalysis:
                     self._functions[op.name.value] = op
 
     def of(self, op: ir.OpView | ir.Operation) -> Effects:
-        """The effects of an operation, nested ones included."""
+        """The effects of an operation, including nested operations."""
         view = op.operation.opview
         if isinstance(view, graph.CallOperatorOp):
             return effects_of_operator(ir.StringAttr(view.attributes["operator"]).value)

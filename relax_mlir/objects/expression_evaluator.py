@@ -71,7 +71,9 @@ class ExpressionEvaluator:
         try:
             evaluate = _KINDS.get(type(node))
             if evaluate is None:
-                raise SyntaxError(f"`{ast.unparse(node)}` is no expression here")
+                raise SyntaxError(
+                    f"`{ast.unparse(node)}` is not supported in an expression"
+                )
             return evaluate(self, node, scope)
         except Exception as error:
             if self._failed is None or self._failed[0] is not error:
@@ -232,7 +234,7 @@ class ExpressionEvaluator:
         """The scopes of the iterations of a comprehension."""
         loop, *rest = generators
         if loop.is_async:
-            raise SyntaxError("`async for` is no expression here")
+            raise SyntaxError("`async for` is not supported in an expression")
         for value in self.value(loop.iter, scope) if values is None else values:
             names: dict[str, Any] = {}
             self._bind(loop.target, value, names)

@@ -23,7 +23,7 @@ _PACKAGE = "relax_mlir.objects."
 
 
 def save_json(node: Any) -> str:
-    """Serializes a module, a function, an expression or a type, constants included.
+    """Serializes a module, a function, an expression or a type, including constants.
 
     Raises:
         TypeError: it is none of these.
@@ -51,7 +51,7 @@ def load_json(json_str: str) -> Any:
     """Deserializes a text of :func:`save_json`.
 
     Raises:
-        ValueError: the text has another format.
+        ValueError: the text was not written by :func:`save_json`.
     """
     content = read_json_object(json_str, "load_json")
     if content.get("format") != _FORMAT:
@@ -96,7 +96,7 @@ class _Writer:
     def _object(self, value: Any) -> Any:
         kind = type(value)
         if not _is_own_module(kind.__module__):
-            raise TypeError(f"save_json: a `{kind.__name__}` is no part of a program")
+            raise TypeError(f"save_json: a `{kind.__name__}` is not part of a program")
         if id(value) in self._numbers:
             return {"again": self._numbers[id(value)]}
         self._numbers[id(value)] = len(self._numbers)

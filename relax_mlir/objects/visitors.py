@@ -127,7 +127,7 @@ class ExprFunctor:
         """Dispatches on a binding.
 
         Raises:
-            TypeError: the value is no binding.
+            TypeError: the value is not a binding.
         """
         if isinstance(binding, MatchCast):
             return self.visit_match_cast_(binding)
@@ -139,7 +139,7 @@ class ExprFunctor:
         """Dispatches on a binding block.
 
         Raises:
-            TypeError: the value is no binding block.
+            TypeError: the value is not a binding block.
         """
         if isinstance(block, DataflowBlock):
             return self.visit_dataflow_block_(block)
@@ -151,7 +151,7 @@ class ExprFunctor:
         """Dispatches on a variable at its definition.
 
         Raises:
-            TypeError: the value is no variable.
+            TypeError: the value is not a variable.
         """
         if isinstance(var, DataflowVar):
             return self.visit_dataflow_var_def_(var)

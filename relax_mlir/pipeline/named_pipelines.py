@@ -1,4 +1,4 @@
-"""Registry of named pipelines, for options of the compiler and for programs."""
+"""Registry of named pass pipelines, for compiler options and for users' programs."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 An option is ``name=value``; ``name`` alone sets a flag. A value with spaces, commas,
 braces or quotes is quoted, with backslash escapes, or enclosed in braces. List items are
 separated by commas; an item of a mapping is a key followed by its values, separated by
-colons. Of a field that is a dataclass itself, such as the features of the target, each
-field is an option.
+colons. If a field is itself a dataclass, such as the features of the target, each of its
+fields is an option.
 """
 
 import dataclasses
@@ -126,7 +126,7 @@ class _Option:
 
     Attributes:
         field: the field of the pass.
-        part: the field of that dataclass which is the option; None if it is no dataclass.
+        part: the field of the nested dataclass; None if ``field`` is not a dataclass.
         kind: the parsed type.
     """
 
@@ -135,11 +135,11 @@ class _Option:
     kind: Any
 
     def of(self, value: Any) -> Any:
-        """The option's value in the value of its field."""
+        """The option's value, given the value of its field."""
         return value if self.part is None else getattr(value, self.part)
 
     def is_given(self, value: Any) -> bool:
-        """Whether the value of the field has another value of the option than by default."""
+        """Whether the option differs from its default, given the value of its field."""
         return not _has_default(self.field) or self.of(value) != self.of(
             _default(self.field)
         )

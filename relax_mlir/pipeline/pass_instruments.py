@@ -61,7 +61,7 @@ def pass_instrument(pi_cls: type | None = None) -> Any:  # Any: a class, or a de
 
 
 class PassTimingInstrument(PassInstrument):
-    """Measures the time of every pass of the context, nested passes included."""
+    """Measures the time of every pass of the context, including nested passes."""
 
     def __init__(self) -> None:
         self._timing = Timing()

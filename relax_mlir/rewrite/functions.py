@@ -169,7 +169,7 @@ def tuple_parts(value: ir.Value, next_to: ir.OpView | None = None) -> list[ir.Va
 
 
 def flatten_tuple(value: ir.Value, next_to: ir.OpView | None = None) -> list[ir.Value]:
-    """The leaves of nested tuples, as :func:`tuple_parts`; another value by itself."""
+    """The leaves of nested tuples, as :func:`tuple_parts`; any other value is its own leaf."""
     if not isinstance(value.type, ir.TupleType):
         return [value]
     parts = tuple_parts(value, next_to)

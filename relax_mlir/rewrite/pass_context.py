@@ -76,7 +76,7 @@ class PassContext:
         trace: the trace recorded by tuning.
 
     Raises:
-        TypeError: an argument is no list of names, or no dictionary.
+        TypeError: an argument is not a list of names, or not a dictionary.
     """
 
     def __init__(
@@ -206,7 +206,7 @@ class AnyPass:
         """A transformed copy of ``mod``, in the current context.
 
         Raises:
-            TypeError: ``mod`` is no module.
+            TypeError: ``mod`` is not a module.
             PassError: the pass failed.
         """
         _check_is_module(f"pass `{self.info.name}`", mod)

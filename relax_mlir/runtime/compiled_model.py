@@ -52,7 +52,7 @@ class CompiledModel(ABC):
         """The function ``main`` by name, as compiled callers obtain it.
 
         Raises:
-            KeyError: another name.
+            KeyError: the name is not ``main``.
         """
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Target machines of object code, and the check whether this machine supports them."""
+"""Target machine of object code: CPU features, and whether this machine supports them."""
 
 import functools
 import os
@@ -67,8 +67,8 @@ class Machine:
         if object_code.unsupported_features().issuperset(missing):
             return (
                 f"compiled for {self.cpu}, and the system does not let this process use "
-                f"{', '.join(missing)}. Linux refuses it to a process that has small "
-                "stacks for signals, and before version 5.16"
+                f"{', '.join(missing)}. Linux denies it to a process with small "
+                "signal stacks, and before version 5.16"
             )
         more = ", ..." if len(missing) > _SHOWN else ""
         names = ", ".join(missing[:_SHOWN])

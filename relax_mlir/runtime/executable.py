@@ -101,7 +101,7 @@ class Executable(CompiledModel):
         """The tvm-ffi function ``main``, from tensors to an array of tensors.
 
         Raises:
-            KeyError: another name.
+            KeyError: the name is not ``main``.
         """
         if name != "main":
             raise UnknownNameError(f"executable has one function, `main`, got `{name}`")
@@ -185,7 +185,7 @@ class Executable(CompiledModel):
         write_archive(file, self.contents())
 
     def contents(self) -> Contents:
-        """The contents of its file."""
+        """The contents of the file that :meth:`save` writes."""
         return Contents(
             self.code,
             asdict(self.signature),
@@ -199,7 +199,7 @@ class Executable(CompiledModel):
     def of_contents(
         contents: Contents, where: str, threads: int | None = None
     ) -> "Executable":
-        """The executable of a file's contents.
+        """Creates an executable from the contents of a file.
 
         Raises:
             CompileError: the code is for another machine, or cannot be loaded.
@@ -368,7 +368,7 @@ def load(
         SignatureError: the file is not signed with the key, or was changed since; or there
             is no key, or ``cryptography`` is missing.
         CompileError: the code is for another machine, or cannot be loaded.
-        ValueError: ``trust`` has another value.
+        ValueError: ``trust`` is neither ``any`` nor ``signed``.
     """
     with ModelFile.open(path, trust, public_key) as file:
         return load_file(file, threads)

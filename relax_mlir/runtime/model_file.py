@@ -106,8 +106,8 @@ def trusted_key(
         public_key: the key; defaults to the file in ``RELAX_MLIR_PUBLIC_KEY``.
 
     Raises:
-        ValueError: ``trust`` has another value.
-        SignatureError: the variable has another value, or there is no key.
+        ValueError: ``trust`` is neither ``any`` nor ``signed``.
+        SignatureError: ``RELAX_MLIR_TRUST`` is neither of them, or there is no key.
     """
     if trust is not None and trust not in _TRUST:
         raise ValueError(f"trust: expected `any` or `signed`, got {trust!r}")

@@ -98,7 +98,7 @@ def map_on_threads(
 ) -> Iterator[_R]:
     """Map a function over items on several threads; yields results in order.
 
-    While the process is ending no thread can start, so the calling thread computes them.
+    While the process is ending no thread can start, so the calling thread runs the function.
     """
     pool = ThreadPoolExecutor(thread_count)
     try:
@@ -109,7 +109,7 @@ def map_on_threads(
 
 
 def _submitted(pool: ThreadPoolExecutor, task: Callable[[], _R]) -> Callable[[], _R]:
-    """A function that waits for a task, or runs it if no thread can."""
+    """A function that waits for a task's result, or runs the task if no thread can start."""
     try:
         return pool.submit(task).result
     except RuntimeError:

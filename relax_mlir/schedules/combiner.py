@@ -11,8 +11,8 @@ __all__ = ["Combiner", "combiner_of"]
 
 _INFINITY = float("inf")
 
-# By operation: the kind of ``vector.reduction``, and the identity element for a type of
-# so many bits.
+# By operation: the kind of ``vector.reduction``, and the identity element as a function of
+# the width of the type in bits.
 _COMBINERS: dict[str, tuple[str, Callable[[int], float]]] = {
     "arith.addf": ("add", lambda bits: 0.0),
     "arith.mulf": ("mul", lambda bits: 1.0),

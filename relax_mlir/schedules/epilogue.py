@@ -114,7 +114,7 @@ def match_epilogue(
         anchor: the reduction; columns: the contiguous axes of its result.
 
     Raises:
-        Refusal: a statement is not elementwise, or an intermediate result is an output.
+        NotApplicable: a statement is not elementwise, or an intermediate result is an output.
     """
     produced = {anchor.outputs[0].buffer: anchor.outputs[0]}
     maps: list[ElementwiseStatement] = []
@@ -125,7 +125,7 @@ def match_epilogue(
     outputs = (anchor.outputs[0], *(m.output for m in maps))
     *inner, last = (output.buffer in kernel.temporaries for output in outputs)
     if last or not all(inner):
-        raise NotApplicable("it has another output than that of the last statement")
+        raise NotApplicable("it has an output besides that of the last statement")
     return tuple(maps)
 
 
@@ -144,7 +144,7 @@ def match_elementwise(
         produced: earlier results of the tile, with index maps in the anchor's axes.
 
     Raises:
-        Refusal: the statement does not match.
+        NotApplicable: the statement does not match.
     """
     if statement.is_reduction:
         raise NotApplicable("a reduction follows the first one")

@@ -158,7 +158,7 @@ class Statement:
 
     @property
     def loaded_buffers(self) -> set[ir.Value]:
-        """The buffers with a ``memref.load`` in the body, nested regions included."""
+        """The buffers with a ``memref.load`` in the body, including nested regions."""
         loads = (o for o in walk(self.body) if o.operation.name == "memref.load")
         return {o.operands[0] for o in loads}
 

@@ -84,7 +84,7 @@ def plan_attention(kernel: Kernel) -> AttentionPlan:
     """Match a kernel as attention.
 
     Raises:
-        Refusal: it is not attention, or its rows depend on each other.
+        NotApplicable: it is not attention, or its rows depend on each other.
     """
     check_statements(kernel)
     first, *rest = kernel.statements
@@ -225,10 +225,12 @@ def _check_in_row(
     leading, rest = access.forms[: len(axes)], access.forms[len(axes) :]
     for axis, form, size in zip(axes, leading, sizes, strict=False):
         if form.single_variable != axis and not _is_unit_dim(form, size):
-            raise NotApplicable("a statement reads another row of scores than its own")
+            raise NotApplicable("a statement reads a row of scores other than its own")
     is_row = len(leading) == len(axes) and len(rest) <= 1
     if not is_row or any(size not in (1, plan.keys) for size in sizes[len(axes) :]):
-        raise NotApplicable("a temporary has other dimensions than the scores")
+        raise NotApplicable(
+            "the dimensions of a temporary differ from those of the scores"
+        )
     if any(form.coefficients.keys() & set(axes) for form in rest):
         raise NotApplicable("the key index of a statement depends on the row")
 
@@ -241,7 +243,7 @@ def _leading_axes(access: Access, depth: int) -> list[int | None]:
     """The axes that index the leading dimensions; None for dimensions of size 1.
 
     Raises:
-        Refusal: a dimension of size > 1 is not indexed by a single axis.
+        NotApplicable: a dimension of size > 1 is not indexed by a single axis.
     """
     axes: list[int | None] = []
     sizes = buffer_sizes(access.buffer)

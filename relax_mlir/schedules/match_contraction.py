@@ -104,7 +104,7 @@ def plan_contraction(kernel: Kernel) -> ContractionPlan:
     """Match a kernel as a contraction with an epilogue.
 
     Raises:
-        Refusal: it is not a contraction in f32, f64 or i32.
+        NotApplicable: it is not a contraction in f32, f64 or i32.
     """
     check_statements(kernel)
     anchor, *rest = kernel.statements
@@ -116,7 +116,7 @@ def plan_contraction_statement(anchor: Statement) -> ContractionPlan:
     """Match one statement as a contraction without an epilogue.
 
     Raises:
-        Refusal: it is not a contraction in f32, f64 or i32.
+        NotApplicable: it is not a contraction in f32, f64 or i32.
     """
     operands = contraction_operands(anchor)
     if anchor.start is None:
@@ -137,7 +137,7 @@ def contraction_operands(
     """The two operands of a statement that accumulates products.
 
     Raises:
-        Refusal: it is not such a reduction in f32, f64 or i32.
+        NotApplicable: it is not such a reduction in f32, f64 or i32.
     """
     if not anchor.is_reduction or not is_sum(anchor.yielded[0]):
         raise NotApplicable("its first statement is not a sum reduction")

@@ -43,7 +43,7 @@ class ConvolutionOperand:
         """Stride of an axis in elements; 0 if the operand does not depend on it.
 
         Raises:
-            Refusal: the stride is dynamic.
+            NotApplicable: the stride is dynamic.
         """
         total = 0
         for form, stride in zip(self.forms, self.strides, strict=True):
@@ -58,7 +58,7 @@ class ConvolutionOperand:
         """Offset in elements of the origin of all axes.
 
         Raises:
-            Refusal: the offset is dynamic.
+            NotApplicable: the offset is dynamic.
         """
         total = 0
         for form, stride in zip(self.forms, self.strides, strict=True):
@@ -77,8 +77,8 @@ class Convolution:
         image, weights: the operand numbers of the image and the weights, 0 or 1.
         offsets: offsets of image, weights and result in their buffers, in elements.
         batch: the batch axis (N), if any.
-        filters: the axes of the output channels: groups and filters per group, as far as
-            there are several.
+        filters: the axes of the output channels: groups and filters per group, without axes
+            of size 1.
     """
 
     shape: ConvolutionShape
@@ -112,7 +112,7 @@ class _SpatialDim:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the dimension is indexed by the output axis alone."""
+        """Whether the dimension is indexed only by the output axis."""
         return self.tap is None and self.step == 1 and self.start == 0
 
 
@@ -146,7 +146,7 @@ def match_convolution(
         operands: of the contraction; result: its output.
 
     Raises:
-        Refusal: it is not such a convolution.
+        NotApplicable: it is not such a convolution.
     """
     try:
         return _Reader(kinds, extents, operands, result, 0).read()
@@ -181,7 +181,7 @@ class _Reader:
         """Match the whole convolution.
 
         Raises:
-            Refusal: it does not match.
+            NotApplicable: it does not match.
         """
         roles = self._roles()
         shape, offset = self._shape(roles)
@@ -217,7 +217,7 @@ class _Reader:
         )
         for form, size, stride in dimensions:
             if min(form.coefficients.values(), default=1) < 1:
-                raise NotApplicable("an image is read backwards")
+                raise NotApplicable("the image is read with a negative stride")
             if self._outer(form):
                 windows.append(self._window(form, size, stride))
             elif form.coefficients:
@@ -249,7 +249,7 @@ class _Reader:
                 continue
             reached = form.range_over(lambda axis: (0, self._extents[axis] - 1))
             if not contains((0, size - 1), reached):
-                raise NotApplicable("it pads other dimensions than the spatial ones")
+                raise NotApplicable("it pads dimensions other than the spatial ones")
 
     def _outer(self, form: AffineForm[int]) -> list[int]:
         """The parallel axes of an index that the weights do not have."""
@@ -295,7 +295,7 @@ class _Reader:
         spatial = [axis for axis, kind in enumerate(self._kinds) if kind == "S"]
         if len(filters) > 1 or sorted(known) != spatial:
             raise NotApplicable(
-                "its result has other axes than batch, channels and spatial ones"
+                "its result has axes other than batch, channels and spatial ones"
             )
         if not self._result.axes.issuperset(spatial):
             raise NotApplicable("its result is not indexed by each parallel axis")
@@ -345,7 +345,7 @@ class _Reader:
         """The size of the image that is read, and the padding at each end.
 
         Raises:
-            Refusal: the padding is asymmetric, or a size is dynamic.
+            NotApplicable: the padding is asymmetric, or a size is dynamic.
         """
         count, memory_extent = self._extents[window.outer], self._taps(window) - 1
         size, pad = window.size - max(window.start, 0), max(-window.start, 0)
@@ -369,7 +369,7 @@ class _Reader:
         """Stride between channels, the same within and between groups.
 
         Raises:
-            Refusal: groups are not contiguous in channels.
+            NotApplicable: groups are not contiguous in channels.
         """
         if axis is None:
             return 1 if group is None else operand.step(group)

@@ -48,7 +48,7 @@ class Padding:
         return least < before or most >= before + self.sizes[dimension]
 
     def is_inside(self, dimension: int, position: IndexLike) -> ir.Value:
-        """An i1: whether an index of the padded buffer is inside of the source."""
+        """An i1: whether an index of the padded buffer is inside the source."""
         # In unsigned arithmetic, an index before the source wraps to a large number.
         return less(subtract(position, self.before[dimension]), self.sizes[dimension])
 

@@ -81,7 +81,7 @@ def choose(kernel: Kernel, rules: Sequence[ScheduleRule[Any]]) -> SelectedRule:
     """Select the first rule that applies to a kernel.
 
     Raises:
-        Refusal: none applies; with the reason of the last.
+        NotApplicable: none applies; with the reason of the last.
     """
     refused: list[RejectedRule] = []
     for rule in rules:

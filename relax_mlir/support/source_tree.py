@@ -1,4 +1,4 @@
-"""Import of ``relax_mlir.dialects`` from a source tree, where it stands beside the package.
+"""Import of ``relax_mlir.dialects`` from a source tree, where its folder is next to the package.
 
 In a wheel the folder is inside the package, and nothing is done here.
 """

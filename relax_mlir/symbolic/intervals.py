@@ -15,12 +15,12 @@ UNBOUNDED: Range = (None, None)
 
 
 def tightest_lower(values: Iterable[int | None]) -> int | None:
-    """The tightest of several lower bounds of one value; None is no bound."""
+    """The tightest of several lower bounds of one value; None means unbounded."""
     return max((value for value in values if value is not None), default=None)
 
 
 def tightest_upper(values: Iterable[int | None]) -> int | None:
-    """The tightest of several upper bounds of one value; None is no bound."""
+    """The tightest of several upper bounds of one value; None means unbounded."""
     return min((value for value in values if value is not None), default=None)
 
 

@@ -37,7 +37,7 @@ def ir_of(edges: Sequence[tuple[int, int, int]], count: int) -> str:
                 body.append(f"scf.if %c {{\n{inner}\n}}")
             else:
                 body.append(_tir_call(name, target, ", tir.subroutine"))
-        # This name is no function of the module.
+        # This name is not a function of the module.
         body.append(_tir_call("%o", (caller + 1) % count, ""))
         attributes = f"attributes {{{', '.join(owned)}}}" if owned else ""
         lines += [

@@ -49,7 +49,7 @@ _ALWAYS: Mapping[str, Any] = {
     "total_trials": 2,
     "rounds": 1,
 }
-_SHORT = ("rounds",)  # how often something is run: a large number is no wrong one
+_SHORT = ("rounds",)  # how often something is run: a large number is not a wrong one
 
 
 def sweep_compilers(sweep: Sweep, rng: random.Random) -> None:

@@ -1,6 +1,6 @@
 """Values that arguments are mutated to, and those of every kind that fit."""
 
-# ruff: noqa: N805  scripts are no plain Python
+# ruff: noqa: N805  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false, reportGeneralTypeIssues=false
 # pyright: reportIndexIssue=false
 

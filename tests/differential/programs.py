@@ -22,7 +22,7 @@ __all__ = ["PROGRAMS", "Program", "write_call"]
 _PREFIX = "program."
 
 
-# ruff: noqa: E741, N805, N806, N812  scripts are no plain Python
+# ruff: noqa: E741, N805, N806, N812  scripts are not plain Python
 
 
 @I.ir_module

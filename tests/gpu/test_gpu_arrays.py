@@ -24,7 +24,7 @@ from tests.gpu.example import Dlpack, Interface, expected, inputs, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_kernel_modules import X, compiled
 
-# ruff: noqa: N803, N805, N806, RET504  scripts are no plain Python
+# ruff: noqa: N803, N805, N806, RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false
 # pyright: reportIndexIssue=false
 

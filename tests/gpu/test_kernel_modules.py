@@ -19,7 +19,7 @@ from tests.compiler.host.test_kernels import scale
 from tests.gpu.example import Dlpack, put, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 
-# ruff: noqa: N803  scripts are no plain Python
+# ruff: noqa: N803  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false
 
 

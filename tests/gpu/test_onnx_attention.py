@@ -89,7 +89,7 @@ def test_warpgroups_take_half_precision() -> None:
         ),
         (
             "s = MatMul (q, k) w = Softmax (s) z = Mul (w, w) y = MatMul (z, v)",
-            "its weights are no normalized exponentials",
+            "its weights are not normalized exponentials",
         ),
     ],
 )

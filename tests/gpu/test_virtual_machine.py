@@ -17,7 +17,7 @@ from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from tests.docs.test_customize_pipeline import exported
 from tests.gpu.stub import TARGET, Emulation, Stub
 
-# ruff: noqa: N805, N806  scripts are no plain Python
+# ruff: noqa: N805, N806  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportIndexIssue=false
 
 

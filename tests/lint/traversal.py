@@ -20,7 +20,7 @@ EXEMPT = {
 
 
 def bare_accesses(source: str) -> Iterator[int]:
-    """The lines of ``x.operations``; an attribute of ``self`` is no block's."""
+    """The lines of ``x.operations``; an attribute of ``self`` is not a block's."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Attribute) or node.attr != "operations":
             continue

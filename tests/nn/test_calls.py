@@ -17,7 +17,7 @@ from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tvm.topi import add
 
-# ruff: noqa: F841, N805  scripts are no plain Python
+# ruff: noqa: F841, N805  scripts are not plain Python
 # pyright: reportArgumentType=false, reportInvalidTypeForm=false
 # pyright: reportUnusedVariable=false, reportGeneralTypeIssues=false
 # pyright: reportIndexIssue=false, reportCallIssue=false

@@ -86,7 +86,7 @@ class Library:
         """Computes a convolution with f32 accumulation, or f64 for f64 operands.
 
         Raises:
-            EmulationError: it is no convolution; an operand leaves its array; or the result
+            EmulationError: it is not a convolution; an operand leaves its array; or the result
                 lies in an operand in another way than where the residual is.
         """
         shape = call.shape

@@ -136,7 +136,7 @@ def test_booleans_combine_as_bits(name: str) -> None:
         truths("ori", order="%y, %y"),
         truths("ori", order="%b, %b"),
         truths("ori") + "%more = arith.addi %s, %s : i8",
-        # A byte compared with a value that is no constant.
+        # A byte compared with a value that is not a constant.
         """%b = arith.cmpi ne, %s, %x : i8
         %c = arith.addi %x, %x : i8
         %o = arith.ori %b, %b : i1

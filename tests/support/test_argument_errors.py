@@ -48,7 +48,7 @@ _TENSORS = 8  # of those, which come first
 
 
 def _accident(error: Exception) -> str:
-    """Where an exception was raised that is no error of ours; empty for a deliberate one.
+    """Where an exception was raised that is not an error of ours; empty for a deliberate one.
 
     Deliberate is what a ``raise`` of the package raises, but for failed assertions and
     too deep recursion, and what Python says of a call with too many arguments.

@@ -28,7 +28,7 @@ from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts do
 from relax_mlir.tvm.testing import CompareBeforeAfter, assert_allclose
 from relax_mlir.tvm.tir.analysis import undefined_vars
 
-# ruff: noqa: N805  scripts are no plain Python
+# ruff: noqa: N805  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
 
 SAME = {

@@ -117,7 +117,7 @@ class Build:
 
     Args:
         mod: the module.
-        options: pipelines of users are not applied.
+        options: user-defined pipelines are not applied.
 
     Raises:
         RelaxError: inputs of differential verification are given.
@@ -194,7 +194,7 @@ def apply_user_pipelines(mod: IRModule, options: CompileOptions) -> IRModule:
 
     Raises:
         ValueError: a name of a pipeline is unknown.
-        TypeError: a pipeline is none, or does not return a module.
+        TypeError: a pipeline is not a pass, or does not return a module.
     """
     pipelines = {
         "relax_pipeline": _relax_pipeline(options.relax_pipeline),

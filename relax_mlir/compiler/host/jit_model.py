@@ -39,7 +39,7 @@ class JITModel(CompiledModel):
 
     Args:
         executable: the function ``main`` and its callees.
-        signature: of ``main``; outputs as far as they are known at compile time.
+        signature: of ``main``; outputs may be unknown at compile time.
     """
 
     def __init__(self, executable: VMExecutable, signature: Signature) -> None:
@@ -52,7 +52,7 @@ class JITModel(CompiledModel):
         """The function ``main``: arrays in, one array or a list of several out.
 
         Raises:
-            KeyError: another name.
+            KeyError: the name is not ``main``.
         """
         if name != "main":
             raise UnknownNameError(f"model has one function, `main`, got `{name}`")

@@ -308,7 +308,7 @@ def compile_kernels(module: IRModule, options: CompileOptions) -> KernelModule:
 
     Args:
         module: the module.
-        options: pipelines of users are not applied.
+        options: user-defined pipelines are not applied.
 
     Raises:
         RelaxError: the module has no PrimFunc, or one cannot be compiled.

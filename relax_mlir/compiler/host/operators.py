@@ -1,4 +1,4 @@
-"""Lowering of operators without machine code to instructions of host functions."""
+"""Lowering to host instructions of the operators that are not compiled to machine code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ExprWriter", "emit_operator", "known_dtype"]
 
 
 class ExprWriter(Protocol):
-    """Writer of expressions, as the lowering of operators needs it."""
+    """Lowering of expressions to registers, as the operator rules use it."""
 
     builder: FunctionBuilder
 
@@ -48,7 +48,8 @@ def emit_operator(call: Call, values: ExprWriter, name: str) -> Register:
         name: for the result register.
 
     Raises:
-        UnsupportedError: the operator is a tensor operation on tensors of unknown shape.
+        UnsupportedError: the operator has no host instruction; it needs compilation, for which
+            shapes of operands are unknown.
     """
     assert isinstance(call.op, Op)
     operator = call.op.name.removeprefix("relax.")

@@ -47,7 +47,7 @@ def emit_scalar(
         register_of: the register of a variable.
 
     Raises:
-        UnsupportedError: the expression is valid only inside of a PrimFunc.
+        UnsupportedError: the expression is valid only inside a PrimFunc.
     """
 
     return _ScalarWriter(builder, register_of).emit(expr)

@@ -1,7 +1,7 @@
 """Respecialisation of models for calls that violate their compile-time broadcasting.
 
-Import assumes a broadcast pattern of symbolic sizes; a call with another one compiles the
-model's source for its sizes.
+Import assumes a broadcast pattern of symbolic sizes; a call with a different pattern
+compiles the model's source for its sizes.
 """
 
 from __future__ import annotations

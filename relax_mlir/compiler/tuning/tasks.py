@@ -74,7 +74,7 @@ class TuningTask:
 def tuning_tasks(module: IRModule, sizes: Mapping[str, int]) -> list[TuningTask]:
     """Every distinct kernel of a module at the level ``planned``, with its first call.
 
-    Kernels with other arguments than buffers of scalars and sizes are left out.
+    Kernels with arguments other than buffers of scalars and sizes are omitted.
 
     Args:
         sizes: values of symbolic sizes of the model; 64 by default.

@@ -1,4 +1,4 @@
-"""Rule for the standard's Attention operator."""
+"""Rule for ONNX's standard Attention operator."""
 
 import math
 from functools import reduce
@@ -199,7 +199,7 @@ def _is_known_mask(node: OnnxNode, mask: ir.Value) -> bool:
 
 
 def _key_count(node: OnnxNode) -> Dim:
-    """The number of keys, those of the KV cache included."""
+    """The number of keys, including those in the KV cache."""
     past, new = node.optional(4), tensors.shape_of(node.input(1))[-2]
     return new if past is None else tensors.shape_of(past)[2] + new
 

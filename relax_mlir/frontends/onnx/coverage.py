@@ -32,7 +32,7 @@ class Coverage:
         self._report = report
 
     def has_rule(self, node: Node, scope: Scope) -> bool:
-        """Whether a rule or a function body handles a node, as far as its operator shows."""
+        """Whether a rule or a function body handles a node, judging only by its operator."""
         opset = node.opset or scope.opsets.get(node.domain, 0)
         return (
             node.op_type == "If"

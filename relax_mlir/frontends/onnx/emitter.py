@@ -95,10 +95,10 @@ class Emitter:
         """A value of the graph as an SSA value of the module.
 
         Raises:
-            ValueError: it is an optional input that is left out.
+            ValueError: it is an omitted optional input.
         """
         if value is None:
-            raise ValueError("a required value is left out")
+            raise ValueError("a required value is omitted")
         is_new = value.value is None
         found = values.emit_value(value, self._constants)
         if is_new:

@@ -33,7 +33,7 @@ MAX_NESTING = 30
 
 # Metadata key of a node's own opset, if it is not the model's.
 _OPSET = "relax.opset"
-_ADDED_OPSET = "13"  # of nodes that the importer adds, whatever the model imports
+_ADDED_OPSET = "13"  # of nodes that the importer adds, regardless of the model's opset
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Node:
         op_type: the operator, as ``Name``, or ``domain::Name`` outside ai.onnx.
         domain: the operator's domain; "" for ai.onnx.
         name: its own name, or that of its first output.
-        inputs, outputs: names of values; "" for one that is left out.
+        inputs, outputs: names of values; "" for an omitted one.
         proto: the message it was read from.
         bodies: its graph attributes.
         opset: the version of its domain, if it differs from the model's.
@@ -61,7 +61,7 @@ class Node:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The values it uses, those captured by its bodies included."""
+        """The values it uses, including those that its bodies capture."""
         captured = (name for body in self.bodies.values() for name in body.free)
         return frozenset(name for name in (*self.inputs, *captured) if name)
 
@@ -72,7 +72,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph: that of a model, of a node's attribute, or of a function.
+    """An ONNX graph: of a model, of a node's graph attribute, or of a function body.
 
     Attributes:
         inputs, outputs: names of values.
@@ -226,7 +226,7 @@ def inlined_body(
     Args:
         graph: the body.
         prefix: put before the names of the values that it defines.
-        inputs: the caller's values by input of the body; "" for one that is left out.
+        inputs: the caller's values by input of the body; "" for an omitted one.
         attributes: those of the call.
         opsets: versions of its domains, where they differ from the caller's.
     """
@@ -290,7 +290,7 @@ def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 
 def _names_in(body: onnx.GraphProto) -> Iterator[str]:
-    """All names that nodes use, those in nested graphs included."""
+    """All names that nodes use, including those in nested graphs."""
     for node in body.node:
         yield from node.input
         for attribute in node.attribute:
@@ -308,7 +308,7 @@ def _free_name(preferred: str, taken: Container[str]) -> str:
 
 
 def walk_nodes(graph: Graph) -> Iterator[Node]:
-    """All nodes, those of nested bodies included."""
+    """All nodes, including those of nested bodies."""
     for node in graph.nodes:
         yield node
         for body in node.bodies.values():

@@ -221,7 +221,7 @@ def dim_scalar(node: OnnxNode, dim: Dim) -> ir.Value:
 def additive_mask(
     node: OnnxNode, is_visible: ir.Value, like: ir.Value, hidden: float
 ) -> ir.Value:
-    """An additive mask: 0 where visible, else ``hidden``; of the element type of ``like``."""
+    """An additive mask in the element type of ``like``: 0 where visible, else ``hidden``."""
     return WhereOp(
         is_visible, scalar_like(node, 0, like), scalar_like(node, hidden, like)
     ).z

@@ -45,7 +45,7 @@ def _affine(
     """Affine map: x times coefficients [outputs, features], plus shifts.
 
     Raises:
-        ValueError: the coefficients have another number of features than x.
+        ValueError: the coefficients and x differ in the number of features.
     """
     width, kind = tensors.shape_of(x)[1], tensors.dtype_of(x).numpy
     if isinstance(width, int) and width != coefficients.shape[1]:

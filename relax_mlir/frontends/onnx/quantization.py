@@ -186,7 +186,7 @@ def dynamically_quantized(
 
 
 def zero_point_operand(node: OnnxNode, index: int) -> ir.Value | None:
-    """A zero point input; None if it is left out or a constant 0."""
+    """A zero point input; None if it is omitted or a constant 0."""
     value = node.optional(index)
     return None if value is None or known_as_zero(node, value) else value
 

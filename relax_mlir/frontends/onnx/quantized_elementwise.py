@@ -118,7 +118,7 @@ def _quantized(node: OnnxNode, y: ir.Value, index: int) -> ir.Value:
 def _scale_and_zero(
     node: OnnxNode, index: int, like: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """A scalar scale and the zero point after it; 0 of ``like``'s type if it is left out."""
+    """A scalar scale and the zero point after it; 0 of ``like``'s type if it is omitted."""
     scale = ReshapeOp(node.input(index), shape=()).y
     if node.optional(index + 1) is None:
         return scale, node.constant(np.zeros((), tensors.dtype_of(like).numpy))

@@ -34,7 +34,7 @@ def quantized_lstm_body(
     It quantizes the input once and the hidden state at each step.
 
     Args:
-        node: the node; the body depends on which inputs are left out.
+        node: the node; the body depends on which inputs are omitted.
         attributes: its attributes, with references resolved.
 
     Raises:

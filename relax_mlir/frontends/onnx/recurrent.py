@@ -153,7 +153,7 @@ class Network:
         return PermuteDimsOp(x, axes=(1, 0, 2)).y if self.is_batch_first else x
 
     def optional(self, index: int) -> ir.Value | None:
-        """An input cast to ``element``; None if it is left out."""
+        """An input cast to ``element``; None if it is omitted."""
         value = self.node.optional(index)
         return None if value is None else _cast(value, self.element)
 

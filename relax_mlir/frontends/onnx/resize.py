@@ -264,7 +264,7 @@ def _ratio(node: OnnxNode, old: Dim, new: Dim) -> float:
     """``new / old``, which determines the length of the antialiasing filter.
 
     Raises:
-        NotKnownError: the sizes are symbolic, and ``new`` is no multiple of ``old``.
+        NotKnownError: the sizes are symbolic, and ``new`` is not a multiple of ``old``.
     """
     if isinstance(old, int) and isinstance(new, int):
         return new / max(old, 1)

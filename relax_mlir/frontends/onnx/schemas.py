@@ -67,12 +67,12 @@ def check_node(node: Node, opset: int) -> None:
 
 
 def check_inputs(node: Node, opset: int) -> None:
-    """Check that only optional inputs are left out.
+    """Check that only optional inputs are omitted.
 
     Rules check that themselves; this is for nodes without a rule.
 
     Raises:
-        ValueError: a required input is left out.
+        ValueError: a required input is omitted.
     """
     schema = find_schema(node.op_type, opset)
     if schema is None or not schema.inputs:
@@ -81,7 +81,7 @@ def check_inputs(node: Node, opset: int) -> None:
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         is_optional = formal.option == defs.OpSchema.FormalParameterOption.Optional
         if not name and not is_optional:
-            raise ValueError(f"input {index} (`{formal.name}`) is left out")
+            raise ValueError(f"input {index} (`{formal.name}`) is omitted")
 
 
 def _check_count(what: str, got: int, allowed: tuple[int, int]) -> None:

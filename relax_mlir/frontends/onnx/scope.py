@@ -63,7 +63,7 @@ class Scope:
     objects: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> GraphValue | None:
-        """The value called ``name``; None if it is left out.
+        """The value called ``name``; None for an omitted one.
 
         Raises:
             LaterError: it is computed by a deferred node.

@@ -79,7 +79,7 @@ class _Node:
         return _numbers(content)
 
     def numbers_or_attr(self, index: int, name: str) -> list[int] | None:
-        """An input that was an attribute in older opsets; None if left out."""
+        """An input that was an attribute in older opsets; None if omitted."""
         if name in self.attrs:
             return list(self.attrs[name])
         is_given = index < len(self.inputs) and self.inputs[index] is not None

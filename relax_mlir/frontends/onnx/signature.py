@@ -27,7 +27,7 @@ def input_types(
 ) -> dict[str, InputType | None]:
     """Shape and element type of each input; None for one that is not a numeric tensor.
 
-    A named size keeps its name as far as it is a valid symbol; ``past + sequence`` is an
+    A named size keeps its name if it is a valid symbol; ``past + sequence`` is an
     expression if both names are sizes by themselves elsewhere; an unknown size becomes
     ``<input>_<axis>``. An override of a named size applies to all its occurrences.
 

@@ -1,4 +1,4 @@
-"""Stages: subgraphs that are compiled just in time, when the model runs.
+"""Stages: subgraphs that are JIT-compiled when the model runs, since types depend on values.
 
 An operator may need the contents of an operand, such as axes, or have a result type that
 depends on them. Such nodes and all their users form a *stage*: an ONNX model of its own,

@@ -87,7 +87,9 @@ def _depth(branches: Sequence[_Branch], roots: Sequence[int], leaves: int) -> in
     while worklist:
         index = worklist[-1]
         if not -leaves <= index < len(branches):
-            raise ValueError(f"a node has child {index}, which is no node or leaf")
+            raise ValueError(
+                f"a node has child {index}, which is neither a node nor a leaf"
+            )
         if index < 0 or index in depths:
             depths.setdefault(index, 0)
             worklist.pop()
@@ -322,7 +324,7 @@ def _read_trees(node: OnnxNode, kind: np.dtype) -> _Trees:
 
 
 def _reached(branches: Sequence[_Branch], roots: Sequence[int]) -> set[int]:
-    """The nodes reachable from these, themselves included."""
+    """The nodes reachable from ``roots``, including the roots."""
     reached, level = set(roots), set(roots)
     while level:
         parents = [branches[index] for index in level if index >= 0]

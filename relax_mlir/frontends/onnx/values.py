@@ -178,12 +178,12 @@ class Operands(Sequence["ir.Value | None"]):
     def __getitem__(
         self, index: int | slice
     ) -> "ir.Value | list[ir.Value | None] | None":
-        """Operand ``index``, None if left out."""
+        """Operand ``index``, None if omitted."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         value = self._values[index]
         return None if value is None else self._read(value)
 
     def __len__(self) -> int:
-        """The number of operands, those left out included."""
+        """The number of operands, including omitted ones."""
         return len(self._values)

@@ -1,4 +1,4 @@
-"""Accessor of a call in a torch.fx graph, the argument of rules."""
+"""Accessors for the arguments and results of a torch.fx call node, for conversion rules."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["TorchNode"]
 
 
 class TorchNode:
-    """A call of an operator.
+    """A call node of a torch.fx graph, as conversion rules receive it.
 
     Args:
-        fx_node: the call.
+        fx_node: the node.
         graph: the importer of its graph.
     """
 
@@ -111,7 +111,7 @@ class TorchNode:
         return self.graph.sizes.convert_shape(getattr(found, "shape", ()))
 
     def dtype_of(self, name: str) -> str:
-        """The element type of an argument; for a number the one torch gives it."""
+        """The element type of an argument; for a number, the type that torch infers."""
         found = self.meta(name)
         return dtype_name(torch.result_type(found, found))
 
@@ -137,7 +137,7 @@ class TorchNode:
 
     @property
     def result(self) -> Any:
-        """The fake tensor of the result; of the first of several."""
+        """The fake tensor of the result, or of the first of several."""
         found = self.fx_node.meta["val"]
         return found[0] if isinstance(found, (list, tuple)) else found
 
@@ -148,12 +148,12 @@ class TorchNode:
 
     @property
     def dtype(self) -> str:
-        """The element type of the result; of the first of several."""
+        """The element type of the result, or of the first of several."""
         return dtype_name(self.result.dtype)
 
     @property
     def shape(self) -> tuple[Size, ...]:
-        """The shape of the result; of the first of several."""
+        """The shape of the result, or of the first of several."""
         return self.graph.sizes.convert_shape(self.result.shape)
 
     def emit(self, expr: Expr) -> Expr:
@@ -161,7 +161,7 @@ class TorchNode:
         return self.graph.block_builder.emit(expr)
 
     def parts(self, expr: Expr, count: int) -> list[Expr]:
-        """The ``count`` elements of a tuple."""
+        """The ``count`` elements of a tuple expression, which is evaluated once."""
         tuple_ = self.emit(expr)
         return [self.emit(tuple_[i]) for i in range(count)]
 

@@ -76,10 +76,10 @@ _END = "no more"  # marks the end of a list
 
 
 class OptionalPart:
-    """Tokens of an optional part, which equal any others if the part is left out.
+    """Tokens of an optional part, which equal any others if the part is omitted.
 
     Args:
-        parts: values of its tokens; None if it is left out.
+        parts: values of its tokens; None if it is omitted.
     """
 
     def __init__(self, parts: tuple[object, ...] | None) -> None:
@@ -127,7 +127,7 @@ class StructuralEncoder:
         encode: Callable[[StructuralEncoder, Any], None],
         parts: Iterable[Any] | None,
     ) -> None:
-        """Appends one token for an optional part, which is None if left out."""
+        """Appends one token for an optional part, which is None if omitted."""
         if parts is None:
             self.put(OptionalPart(None))
             return

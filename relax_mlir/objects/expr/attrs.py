@@ -50,7 +50,7 @@ class Attrs(Mapping[str, Any]):
 
         Raises:
             UnknownNameError: the attribute does not exist.
-            TypeError: its value is no integer.
+            TypeError: its value is not an integer.
         """
         return integer_of(self._lookup("get_int", name), f"Attrs.get_int: `{name}`")
 

@@ -79,10 +79,10 @@ class Call(Expr):
 
 
 def _callee(op: Expr) -> Expr:
-    """The callee, checked as far as its struct info is known.
+    """The callee, checked by its struct info if that is known.
 
     Raises:
-        TypeError: it is no expression.
+        TypeError: it is not an expression.
         ValueError: it is a variable whose struct info is not that of a function.
     """
     instance_of(op, Expr, "Call", "an operator or a function")

@@ -132,7 +132,7 @@ class Expr(Printed):
         Other values raise: Python would index them without end.
 
         Raises:
-            TypeError: it is no tuple.
+            TypeError: it is not a tuple.
         """
         info = self.struct_info_or_none()
         fields = getattr(info, "fields", None)

@@ -105,7 +105,7 @@ def _same_sizes(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
 
 
 def _same_size(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two sizes are equal for all values of their variables, as far as known."""
+    """Whether two sizes are provably equal for all values of their variables."""
     if prim.structurally_equal(a, b):
         return True
     names = Symbols()

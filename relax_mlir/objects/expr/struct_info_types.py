@@ -121,7 +121,7 @@ def from_mlir(type_: ir.Type, symbols: Symbols) -> StructInfo:
     """The struct info of an MLIR type.
 
     Raises:
-        IRError: the type is none of a Relax value.
+        IRError: the type is not that of a Relax value.
     """
     if isinstance(type_, ir.RankedTensorType):
         return _ranked_from_mlir(type_, symbols)

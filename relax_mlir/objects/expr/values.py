@@ -186,7 +186,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
             numbers and numpy arrays become int32 and float32.
 
     Raises:
-        ValueError: the value is no array of numbers.
+        ValueError: the value is not an array of numbers.
     """
     if isinstance(value, Constant):
         value = value.data

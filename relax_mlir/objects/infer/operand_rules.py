@@ -32,7 +32,7 @@ _OF_THE_AXES: Mapping[str, Sequence[str]] = {
     "nn_layer_norm": ("gamma", "beta"),
     "nn_rms_norm": ("weight",),
 }
-# Operations whose result has the data operand's struct info, shape expression included.
+# Operations whose result has the data operand's struct info, including its shape expression.
 _AS_DATA = frozenset(
     {
         *("nn_batch_norm", "nn_group_norm", "nn_instance_norm", "nn_layer_norm"),
@@ -41,7 +41,7 @@ _AS_DATA = frozenset(
 )
 # Those whose result shape is unknown unless the shapes of the weights provably match.
 _AS_FITTING_DATA = frozenset({"nn_batch_norm", "nn_layer_norm", "nn_rms_norm"})
-# Operations whose result has the data operand's element type, whatever is stored.
+# Operations whose result has the data operand's element type, regardless of what is stored.
 _OF_DATA_TYPE = frozenset(
     {"index_put", "scatter_elements", "scatter_nd", "slice_scatter"}
 )

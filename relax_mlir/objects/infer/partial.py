@@ -137,7 +137,7 @@ class PartialInference:
         """The struct info of the result.
 
         Raises:
-            ValueError: the operands are invalid whatever the unknown parts are.
+            ValueError: the operands are invalid for all values of the unknown parts.
         """
         check_operands(self.kind, self.attrs, infos)
         operands = self._with_scalars(infos)

@@ -21,7 +21,7 @@ def _number(kind: Callable[[Any], _Number], value: Any, dtype: object) -> _Numbe
     """Converts a value to a Python number.
 
     Raises:
-        OperatorError: the value is no number, or the type cannot represent it.
+        OperatorError: the value is not a number, or the type cannot represent it.
     """
     try:
         return kind(value)
@@ -78,7 +78,7 @@ class FloatImm(PrimExpr):
         self.dtype = type_name(dtype)
         if self.is_integer:
             raise OperatorError(
-                f"`FloatImm`: expected a type of floats, got {self.dtype}"
+                f"`FloatImm`: expected a floating-point type, got {self.dtype}"
             )
         self.value = _number(float, value, dtype)
 

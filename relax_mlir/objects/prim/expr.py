@@ -53,7 +53,7 @@ class PrimExpr(Scripted):
         """The value cast to another type.
 
         Raises:
-            TypeError: ``dtype`` is no element type.
+            TypeError: ``dtype`` is not an element type.
         """
         from relax_mlir.objects.prim.conversion import cast
 

@@ -371,7 +371,7 @@ def _limits(dtype: str) -> tuple[Any, Any]:
     """The least and the greatest finite number of a type.
 
     Raises:
-        OperatorError: it is no numeric type.
+        OperatorError: it is not a numeric type.
     """
     if dtype == "bool":
         return 0, 1

@@ -141,7 +141,7 @@ class Symbols:
             return self._dim(chosen, choose)
         if make is None:
             raise ValueError(
-                f"`{expr}` is no size: expected integers, variables, `+ - * // %`, min "
+                f"`{expr}` is not a size: expected integers, variables, `+ - * // %`, min "
                 "and max"
             )
         return make(*(self._dim(child, choose) for child in expr.children()))

@@ -1,4 +1,4 @@
-"""Scalar expressions as text in types, for those that are no canonical dimension.
+"""Text form, in types, of scalar expressions that are not canonical dimensions.
 
 S-expressions such as ``(EQ (FloorMod n:int64 int64=16) int64=0)``: a variable is followed
 by its type, a constant preceded by it.
@@ -52,7 +52,7 @@ def prim_expr_text(expr: PrimExpr, name: Callable[[Var], str]) -> str:
     elif type(expr).__name__ in _KINDS:
         head = type(expr).__name__
     else:
-        raise ValueError(f"`{expr}` cannot stand in the type of a value")
+        raise ValueError(f"`{expr}` is not supported in the type of a value")
     return f"({' '.join([head, *parts])})"
 
 

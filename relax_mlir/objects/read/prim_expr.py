@@ -66,7 +66,7 @@ class PrimExprReader:
     """Reads the values of one PrimFunc as expressions.
 
     Attributes:
-        leaves: the expressions of values that are no arithmetic results: variables.
+        leaves: the expressions of values that are not arithmetic results: variables.
         buffers: the buffers of memrefs.
         indices: sign and purity of indices.
     """
@@ -81,7 +81,7 @@ class PrimExprReader:
         self._sizes: dict[int, tuple[PrimExpr, int]] = {}
 
     def read(self, value: ir.Value) -> PrimExpr:
-        """A value as an expression; of an index, as TVMScript writes it in buffer accesses.
+        """A value as an expression; an index has the form that TVMScript uses in buffer accesses.
 
         Raises:
             ValueError: TVMScript cannot express the defining operation.
@@ -108,7 +108,7 @@ class PrimExprReader:
         return self._in_64_bits(value)
 
     def size(self, expr: PrimExpr) -> int:
-        """The number of operations of an expression; shared parts count at each use."""
+        """The number of operations in an expression; shared subexpressions count at each use."""
         known = self._sizes.get(id(expr))
         if known is None:
             size = 1 + sum(map(self.size, expr.children()))
@@ -174,7 +174,7 @@ class PrimExprReader:
         return operation_expr(op, name, lhs, rhs)
 
     def _index_operation(self, op: ir.OpView) -> PrimExpr:
-        """An operation on indices, as TVMScript writes it in buffer accesses."""
+        """An operation on indices, in the form that TVMScript uses in buffer accesses."""
         name, (lhs, rhs) = op.operation.name, op.operands
         if isinstance(op.results[0].type, ir.VectorType):
             raise _not_expressible(op, "on vectors of indices")
@@ -189,7 +189,7 @@ class PrimExprReader:
         if name == "arith.subi" and self._is_remainder(lhs, rhs):
             combine = remainder_or_difference
         if isinstance(a, prim.IntImm) and isinstance(b, prim.IntImm):
-            # Index arithmetic has 64 bits whatever the type of the script's expressions.
+            # Index arithmetic has 64 bits, regardless of the type of the script's expressions.
             wide = combine(*(prim.IntImm("int64", side.value) for side in (a, b)))
             return prim.convert(wide.value) if isinstance(wide, prim.IntImm) else wide
         return combine(*with_equal_sign(a, b))
@@ -224,7 +224,7 @@ class PrimExprReader:
         )
 
     def _byte_or_number(self, value: ir.Value) -> PrimExpr:
-        """A value as an expression; of an element padded to a byte, that byte."""
+        """A value as an expression; for an element padded to a byte, the byte."""
         expr = self.number(value)
         if not _is_byte(value, expr):
             return expr
@@ -250,7 +250,7 @@ class PrimExprReader:
         return prim.Cast(value_dtype(result), expr)
 
     def integer(self, value: ir.Value) -> PrimExpr:
-        """A value as an expression; of a float padded to a byte, its bits as an integer.
+        """A value as an expression; for a float padded to a byte, its bits as an integer.
 
         Raises:
             ValueError: no integer type has its width.
@@ -502,7 +502,7 @@ def _not_expressible(op: ir.OpView, where: str) -> ValueError:
 
 
 def _second_factor(value: ir.Value) -> ir.Value:
-    """The second operand of a multiplication; any other value itself."""
+    """The second operand of a multiplication; for any other value, the value itself."""
     multiplication = defining_op(value, "arith.muli")
     return value if multiplication is None else multiplication.operands[1]
 

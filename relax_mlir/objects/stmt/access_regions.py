@@ -233,7 +233,7 @@ def _points(indices: Sequence[PrimExpr]) -> list[Range]:
 
 
 def _index_range(index: PrimExpr) -> Range:
-    """The range of an index; of a vector index, from the first lane to the last."""
+    """The range of an index; for a vector index, from the first lane to the last."""
     if isinstance(index, prim.Broadcast):
         return _index_range(index.value)
     if not isinstance(index, prim.Ramp):

@@ -241,7 +241,7 @@ class Buffer(Scripted):
         return list(zip(indices, self.shape, strict=True))
 
     def __iter__(self) -> Any:
-        raise TypeError(f"buffer `{self.name}` is no sequence: index it with [...]")
+        raise TypeError(f"buffer `{self.name}` is not a sequence: index it with [...]")
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.shape))

@@ -175,7 +175,7 @@ class PrimFunc(BaseFunc):
             param_map: a buffer for a pointer parameter, or a value for a scalar parameter.
 
         Raises:
-            ValueError: a buffer does not match, or a key is no parameter.
+            ValueError: a buffer does not match, or a key is not a parameter.
         """
         if not param_map:
             return self
@@ -249,7 +249,7 @@ def _known_sizes(
     sizes: dict[Var, PrimExpr] = {}
     for param, value in param_map.items():
         if not any(param is p for p in reader.params):
-            raise ValueError(f"`{param.name}` is no parameter of the program")
+            raise ValueError(f"`{param.name}` is not a parameter of the program")
         if not isinstance(value, Buffer):
             sizes[param] = prim.cast(param.dtype, value)
             continue

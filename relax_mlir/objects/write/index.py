@@ -41,7 +41,7 @@ INDEX_TYPES = frozenset({"int32", "int64"})  # assumed not to wrap around
 
 
 def is_index(writer: PrimExprWriter, expr: PrimExpr) -> bool:
-    """Whether an integer expression depends on indices alone, and on at least one."""
+    """Whether an integer expression depends only on indices, and on at least one."""
     if isinstance(expr, Var):
         value = writer.find_variable(expr)
         return value is not None and isinstance(value.type, ir.IndexType)

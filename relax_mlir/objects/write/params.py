@@ -54,10 +54,10 @@ class PrimFuncParams:
         """Binds a pointer parameter to a buffer.
 
         Raises:
-            ValueError: the pointer is no parameter, or is bound already.
+            ValueError: the pointer is not a parameter, or is bound already.
         """
         if not any(handle is var for var in self.order):
-            raise ValueError(f"`{handle.name}` is no parameter: expected a pointer")
+            raise ValueError(f"`{handle.name}` is not a parameter: expected a pointer")
         if id(handle) in self.buffers:
             raise ValueError(f"`{handle.name}` has a buffer already")
         self.buffers[id(handle)] = buffer

@@ -1,7 +1,7 @@
 """Writes scalar expressions as arithmetic of tensor programs.
 
-Expressions of loop variables, axes and sizes alone are arithmetic on MLIR's ``index``; others
-have the expression's type. :mod:`relax_mlir.objects.read.prim_expr` reads all equivalent
+Expressions of only loop variables, axes and sizes become arithmetic on MLIR's ``index``;
+others have the expression's type. :mod:`relax_mlir.objects.read.prim_expr` reads all equivalent
 forms in MLIR.
 """
 
@@ -67,7 +67,7 @@ class PrimExprWriter(ValueScope):
         return write_index(self, expr)
 
     def is_index(self, expr: PrimExpr) -> bool:
-        """Whether an integer expression depends on indices alone, and on at least one."""
+        """Whether an integer expression depends only on indices, and on at least one."""
         return is_index(self, expr)
 
     def value(self, expr: PrimExpr) -> ir.Value:
@@ -81,7 +81,7 @@ class PrimExprWriter(ValueScope):
         kind = Var if isinstance(expr, Var) else type(expr)
         write = _WRITERS.get(kind)
         if write is None:
-            raise ValueError(f"`{expr}` cannot stand in a tensor program")
+            raise ValueError(f"`{expr}` is not supported in a tensor program")
         return marked(write(self, expr), expr.dtype)
 
     def scalar(self, expr: PrimExpr) -> Scalar:

@@ -79,7 +79,7 @@ class PrimFuncWriter(PrimFuncFrame):
         """The range of the enclosing loop with this variable.
 
         Raises:
-            ValueError: it is no variable of an enclosing loop.
+            ValueError: it is not a variable of an enclosing loop.
         """
         if id(var) not in self._loops:
             raise ValueError(f"`{var}`: expected a variable of an enclosing loop")

@@ -176,13 +176,15 @@ class RelaxWriter:
         """The value of a leaf expression.
 
         Raises:
-            ValueError: the expression is no leaf.
+            ValueError: the expression is not a leaf.
         """
         if isinstance(expr, Var):
             return self._variable(expr)
         write = _LEAVES.get(type(expr))
         if write is None:
-            raise ValueError(f"`{expr!r}` is no argument: bind it to a variable first")
+            raise ValueError(
+                f"`{expr!r}` is not an argument: bind it to a variable first"
+            )
         return write(self, expr, info)
 
     def _variable(self, var: Var) -> ir.Value:

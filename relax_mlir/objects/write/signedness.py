@@ -1,4 +1,4 @@
-"""Signedness of integer expressions, for MLIR, whose operations are signed, not types."""
+"""Signedness of integer expressions: in MLIR it is a property of operations, not of types."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def write_statement(writer: PrimFuncWriter, node: statements.Stmt) -> None:
     """Writes a statement and its nested statements at the writer's insertion point.
 
     Raises:
-        TypeError: it is no statement.
+        TypeError: it is not a statement.
     """
     write = _WRITERS.get(type(node))
     if write is None:

@@ -38,7 +38,7 @@ def erase_unreachable(module: IRModule, entries: tuple[str, ...] = ()) -> None:
     """Removes functions that no exported function and none of ``entries`` reaches.
 
     Raises:
-        PassError: an entry is no function of the module.
+        PassError: an entry is not a function of the module.
     """
     functions = {f.name.value: f for f in module.func_ops()}
     for entry in entries:

@@ -101,7 +101,7 @@ class _Grouping:
         self.group_of: dict[ir.OpView, _Group] = {}
 
     def groups(self) -> list[_Group]:
-        """All groups, single calls included."""
+        """All groups, including those of a single call."""
         contractions = [
             c for c in self.calls if self._kind(c) is OpPatternKind.OUT_FUSABLE
         ]

@@ -31,8 +31,8 @@ __all__ = ["InferShapes", "derived_types", "program_call"]
 class InferShapes(Pass):
     """Re-infer the type of every relax value from the types of the function arguments.
 
-    A result takes the inferred type whether that is more or less precise than the stated one,
-    unnamed dimensions (``tensor<?xf32>``) included; a static size, rank or element type that
+    A result takes the inferred type, whether more or less precise than the stated one, even
+    with unnamed dimensions (``tensor<?xf32>``); a static size, rank or element type that
     contradicts it is an error. Function types and their callers follow the returned types.
     Operations without ``infer``, such as constants, keep their types, and calls of tensor
     programs keep the ``sizes`` that they pass.

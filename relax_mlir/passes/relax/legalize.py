@@ -60,7 +60,7 @@ def emit_program(
     """Emits the tensor program of ``op`` at the insertion point.
 
     Its symbols are ``s0``, ``s1``, ... in order of appearance, so that equal programs have
-    equal text whatever the caller's symbols are called.
+    equal text, regardless of the names of the caller's symbols.
 
     Args:
         op: the operation.

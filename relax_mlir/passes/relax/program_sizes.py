@@ -123,7 +123,7 @@ def _move_scalars_to_tir_vars(op: CallTirOp) -> None:
     """Moves the scalar arguments of a call from its tensor list to ``tir_vars``.
 
     Raises:
-        PassError: a scalar is no integer and no expression of sizes.
+        PassError: a scalar is neither an integer nor an expression of sizes.
     """
     given = tensors.tuple_elements(op.args)
     kept = [v for v in given if not str(v.type).startswith(_SCALAR)]

@@ -60,7 +60,7 @@ class _Quantizer:
                     self._rewrite(op, weights)
 
     def _weights(self, op: MatmulOp | DenseOp) -> np.ndarray | None:
-        """The weights ``[n, k]`` of a matmul that profits; None for others."""
+        """The weights ``[n, k]`` of a matmul that fp8 accelerates; None for others."""
         x, w = op.operation.operands
         owner = None if isinstance(w.owner, ir.Block) else w.owner.opview
         results = [x, w, op.operation.results[0]]

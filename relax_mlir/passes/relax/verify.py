@@ -57,7 +57,7 @@ class Checker:
     Args:
         require_constants: whether the module must hold every array. None: if it does at
             the first check, then passes must lose none. A textual module may come without
-            its arrays, so that a missing array alone is no error.
+            its arrays, so that a missing array alone is not an error.
     """
 
     def __init__(self, *, require_constants: bool | None = None) -> None:

@@ -50,7 +50,7 @@ class Apply(Pass):
 
     Args:
         unit: vector features of the CPU.
-        only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
+        only: the one rule to use, such as ``Fallback``, regardless of the attribute; it
             must match every kernel.
     """
 

@@ -65,7 +65,7 @@ class ApplyGpu(Pass):
 
     Args:
         gpu: the target device.
-        only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
+        only: the one rule to use, such as ``Fallback``, regardless of the attribute; it
             must match every kernel.
     """
 

@@ -1,4 +1,4 @@
-"""``schedule-lower-abi``: the native runtime's C calling convention of functions on memrefs."""
+"""``schedule-lower-abi``: lowers memref functions to the native runtime's C calling convention."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -51,7 +51,7 @@ class OutlineLaunches(Pass):
     Args:
         overlap: programmatic dependent launch: a kernel may begin before the previous one
             has ended. Each triggers its dependents, and waits before it accesses memory: at
-            the launch's ``nvvm.griddepcontrol wait``, or else first of all. Without
+            the launch's ``nvvm.griddepcontrol wait``, or else at its start. Without
             ``overlap`` nothing waits, and nothing is prefetched meanwhile. Needs compute
             capability 9.0.
     """
@@ -110,7 +110,7 @@ def _outline(
 
 
 def _ptx_identifier(name: str) -> str:
-    """A name with the characters that PTX identifiers do not allow replaced.
+    """A name in which characters that PTX identifiers do not allow are replaced.
 
     LLVM renames only module-local symbols, and aborts when it prints a kernel whose name has
     characters such as ``<``.
@@ -299,7 +299,7 @@ class _Kernel:
         return found
 
     def _view(self, root: ir.Value, base: ir.Value) -> ir.Value:
-        """A pointer as the buffer, or the descriptor, that it is in the program."""
+        """The buffer or descriptor of the program that a kernel's pointer argument stands for."""
         if _is_descriptor(root):
             return op("builtin.unrealized_conversion_cast", root.type, base)
         type_ = ir.MemRefType(root.type)
@@ -347,7 +347,7 @@ class _Kernel:
             self._values[result] = op("memref.view", result.type, memory, index(offset))
 
     def _value(self, value: ir.Value) -> ir.Value:
-        """The value inside of the kernel of one defined outside of the launch."""
+        """The value inside the kernel that replaces one defined outside the launch."""
         if value not in self._values:
             clone(self._rematerialized(value.owner), self._values)
         return self._values[value]

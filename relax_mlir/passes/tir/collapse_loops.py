@@ -1,4 +1,4 @@
-"""``tir-collapse-loops``: perfect loop nests around blocks as blocks with grids."""
+"""``tir-collapse-loops``: collapses perfect loop nests into the iteration domains of blocks."""
 
 from __future__ import annotations
 

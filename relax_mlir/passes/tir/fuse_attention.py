@@ -118,7 +118,7 @@ class _Chains:
         return self._matmuls[name]
 
     def _is_profitable(self, chain: Sequence[CallTirOp]) -> bool:
-        """Whether the rule accepts the fused program and profits."""
+        """Whether the rule accepts the fused program, and fusion is expected to be faster."""
         trial = self._module.alone()
         with ir.InsertionPoint(trial.mlir.body):
             primitive, inputs = build_primitive(chain, "attention")
@@ -138,7 +138,7 @@ class _Chains:
 def _pays(
     trial: IRModule, rule: CpuAttention | GpuAttention, constants: AbstractSet[int]
 ) -> bool:
-    """Whether a rule accepts the single program of a module and profits.
+    """Whether a rule accepts the single program of a module, and is expected to be faster.
 
     Args:
         constants: the indices of its constant arguments.

@@ -43,7 +43,7 @@ class FuseTransposes(Pass):
     elementwise program that transposes for such contractions only keeps the order of its input.
 
     Args:
-        parts: fold slices, too, perhaps with a transpose: consumers load from the whole
+        parts: also fold slices, with or without a transpose: consumers load from the whole
             tensor. Run after layout assignment, since a slice must share its layout.
     """
 
@@ -115,7 +115,7 @@ class _Fusion:
         return found if may and len(found) == len(readers) else []
 
     def _write_as_read(self, call: CallTirOp, order: AxisOrder) -> None:
-        """Makes an elementwise program keep its input's order, if it changes the last dimension."""
+        """Makes an elementwise program keep its input's axis order, if it moves the last axis."""
         readers = [] if _keeps_last(order) else self._readers(call, order)
         if not readers:
             return
@@ -182,10 +182,10 @@ class _Fusion:
     def _version(
         self, call: CallTirOp, number: int, order: AxisOrder, part: _Part | None = None
     ) -> str:
-        """The version of a call's program with the dimensions of one buffer permuted.
+        """The name of a copy of a call's program with the dimensions of one buffer permuted.
 
         Args:
-            part: the slice that the buffer is of the tensor passed instead.
+            part: the slice of the tensor now passed that the buffer was before.
         """
         key = call.attributes["callee"].value, number, order, part
         if key not in self._versions:
@@ -250,7 +250,7 @@ class _Transpose:
 
     Attributes:
         order: the input dimension of each dimension of the result.
-        is_copy: whether that is all; otherwise elements are computed on the way.
+        is_copy: whether the program only copies; otherwise it also computes elementwise.
         part: the slice of the input that it copies; None for all of it.
     """
 

@@ -72,7 +72,7 @@ def index_upper_bound(value: ir.Value) -> int | None:
 
 
 def _limits_of(variable: ir.BlockArgument) -> Range:
-    """Bounds of a loop variable or block axis, as far as they are constants."""
+    """Constant bounds of a loop variable or block axis; None where a bound is not constant."""
     around = variable.owner.owner.opview
     if isinstance(around, BlockOp):
         extent = around.axis_extents()[variable.arg_number]

@@ -44,7 +44,7 @@ class MakeMain(Pass):
 
     Args:
         program: its name.
-        integers: whether the program also loads from memory integers that are no buffer
+        integers: whether the program also loads from memory integers that are not buffer
             sizes, since GPU launches cannot compute with these.
     """
 
@@ -73,7 +73,7 @@ class MakeMain(Pass):
 
 
 def _load_integers(function: func.FuncOp, program: str) -> None:
-    """Makes a program load integer parameters that are no buffer sizes from memory.
+    """Makes a program load integer parameters that are not buffer sizes from memory.
 
     Args:
         program: its name, for errors.

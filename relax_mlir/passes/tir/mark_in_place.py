@@ -64,7 +64,7 @@ def _block_of(operation: ir.Operation) -> BlockOp | None:
 
 
 def _is_injective(block: BlockOp, where: Sequence[ir.Value]) -> bool:
-    """Whether the points of a block write distinct elements."""
+    """Whether the iterations of a block write distinct elements."""
     axes = block.body.blocks[0].arguments
     extents = dict(zip(axes, block.static_extents, strict=True))
     return set(block.kinds.value) <= {"S"} and determine_axes(where, extents)

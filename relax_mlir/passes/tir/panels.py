@@ -1,4 +1,4 @@
-"""Column panels of an array."""
+"""Packing of matrix columns into panels (NR blocking), of constants at compile time."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ __all__ = ["to_panels"]
 
 
 def to_panels(array: np.ndarray, width: int) -> np.ndarray:
-    """[..., columns] as [panels, ..., width], zero-padded."""
+    """Packs [..., columns] into panels of ``width`` columns: [panels, ..., width], zero-padded."""
     *inner, columns = array.shape
     packed = np.zeros((-(-columns // width), *inner, width), array.dtype)
     for number, block in enumerate(packed):

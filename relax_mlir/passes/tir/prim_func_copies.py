@@ -1,4 +1,4 @@
-"""Versions of tensor programs for some of their calls."""
+"""Function specialization: copies of tensor programs for individual calls."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _is_better_aligned(
 
 
 def _has_few_rows(contraction: ContractionBlock) -> bool:
-    """Whether it is a matrix-vector product (GEMV), or has few more rows."""
+    """Whether the contraction has few enough rows, and a long enough K, for the GEMV rule."""
     axes = list(zip(contraction.kinds, contraction.extents, strict=True))
     separate = [
         e for n, (kind, e) in enumerate(axes) if kind == "S" and n != contraction.column

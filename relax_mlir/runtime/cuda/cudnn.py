@@ -157,7 +157,7 @@ class Cudnn(SharedLibrary):
         loaded: the library; path: that it was loaded from.
 
     Raises:
-        DeviceError: the library has another version, or lacks a function.
+        DeviceError: the version of the library is not supported, or it lacks a function.
     """
 
     name, needs = "cuDNN", f"version {_MAJOR}"

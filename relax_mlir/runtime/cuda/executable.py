@@ -90,7 +90,7 @@ class CudaExecutable(CompiledModel):
         """The function ``main``, which is the model itself.
 
         Raises:
-            KeyError: another name.
+            KeyError: the name is not ``main``.
         """
         if name != "main":
             raise UnknownNameError(f"executable has one function, `main`, got `{name}`")

@@ -369,7 +369,7 @@ class Session:
             scratch.free(self._last)
 
     def give_back_idle(self) -> bool:
-        """Free pooled outputs, and specialisations of other sizes than the running call's.
+        """Free pooled outputs, and specialisations for sizes other than the running call's.
 
         If another thread is in a call, frees only pooled outputs.
 

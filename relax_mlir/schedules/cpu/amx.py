@@ -58,7 +58,7 @@ def tile_k_step(run: IndexLike, vnni_factor: int) -> int:
 
 
 def has_enough_rows(rows: IndexLike) -> bool:
-    """Whether tiles pay for a GEMM of so many rows."""
+    """Whether AMX tiles are faster for a GEMM with this number of rows."""
     return not isinstance(rows, int) or rows >= _MIN_ROWS
 
 

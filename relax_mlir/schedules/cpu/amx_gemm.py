@@ -112,7 +112,7 @@ class AmxGemmLoops(DotProductGemmLoops):
         super().__init__(plan, _VECTOR_BITS, configuration)
 
     def _tile(self, vector_bits: int) -> RegisterTile:
-        """Two tiles of rows by two of columns, as far as M and N reach."""
+        """A register block of two by two tiles, fewer where M or N ends."""
         rows = self.last.extent
         most = min(rows, 2 * amx.ROWS) if isinstance(rows, int) else 2 * amx.ROWS
         vectors = self.stored_vectors or amx.block_columns(self.columns) // self.lanes

@@ -37,7 +37,7 @@ def plan_pooling(kernel: Kernel) -> PoolingPlan:
     """Match a kernel as a sliding-window reduction.
 
     Raises:
-        Refusal: it does not match.
+        NotApplicable: it does not match.
     """
     check_statements(kernel)
     padding, statements = split_padding(kernel)

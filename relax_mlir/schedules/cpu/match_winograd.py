@@ -122,7 +122,7 @@ def plan_winograd(kernel: Kernel) -> WinogradPlan:
     """Match a kernel as a Winograd convolution.
 
     Raises:
-        Refusal: ``tir-use-winograd`` has not marked it, its operands do not have the shapes
+        NotApplicable: ``tir-use-winograd`` has not marked it, its operands do not have the shapes
             that the attribute implies, or its epilogue is not elementwise.
     """
     if WINOGRAD not in kernel.function.attributes:

@@ -331,7 +331,7 @@ class _LoadCache:
         offset: int,
         position: IndexLike,
     ) -> ir.Value | None:
-        """Mask of an index inside of the source; None if it is so statically."""
+        """Mask of whether an index is inside the source; None if it statically is."""
         key = dimension, offset
         if key not in self._inside:
             plan, form = self._loops.plan, operand.access.forms[dimension]

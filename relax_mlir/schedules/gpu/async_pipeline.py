@@ -87,7 +87,7 @@ class PipelineState:
         return PipelineState(chosen, op("arith.xori", i1, self.parity, wraps))
 
     def previous_stage(self, stages: int) -> PipelineState:
-        """The state at the previous stage, but for the parity, which stays."""
+        """The state at the previous stage, with the same parity."""
         i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
         equal = ir.IntegerAttr.get(i64, _EQUAL)
         is_first = op("arith.cmpi", i1, self.stage, index(0), predicate=equal)

@@ -217,7 +217,7 @@ def head_dims(plan: SoftmaxPlan) -> tuple[int, int]:
     """Head dimensions: of queries and keys, and of values.
 
     Raises:
-        Refusal: they are dynamic.
+        NotApplicable: they are dynamic.
     """
     scores, values = plan.attention.scores, plan.attention.values
     dims = []

@@ -1,4 +1,4 @@
-"""Split-KV attention for few queries (decode steps), bound by reading keys and values once.
+"""Split-KV attention for few queries (decode steps), bound by the bandwidth of reading K and V.
 
 A block has all queries of a head and a range of its keys. The threads of a group share a key:
 each has a vector of 16 bytes of it, and of its value. If several blocks share a head, a second

@@ -215,7 +215,7 @@ class AttentionKernel:
 def _side(
     plan: ContractionPlan, axes: Sequence[int], accesses: Sequence[Access] | None = None
 ) -> GemmDim:
-    """Axes of a matmul as a GEMM dimension, fused as far as all accesses allow."""
+    """Axes of a matmul as a GEMM dimension, fused where all accesses allow it."""
     return GemmDim(merge_axes(axes, plan.anchor.extents, accesses or ()))
 
 

@@ -110,7 +110,7 @@ def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
     """Matches an attention with a softmax of rows.
 
     Raises:
-        Refusal: the kernel is none.
+        NotApplicable: the kernel is not such an attention.
     """
     attention = plan_attention(kernel)
     if is_one(attention.keys):
@@ -124,7 +124,7 @@ def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
     elementwise = [s for s in rows if _is_elementwise(s, depth)]
     before = elementwise[: elementwise.index(exponentials)]
     if elementwise[len(before) + 1 :] != weights:
-        raise NotApplicable("its weights are no plain softmax")
+        raise NotApplicable("its weights are not a plain softmax")
     score_modifiers = (
         *(ScoreModifier(m.statement, m.inputs, True) for m in attention.scores.maps),
         *(ScoreModifier(s, s.inputs, False) for s in before),
@@ -185,7 +185,7 @@ def _sum_of_exponentials(
             exponentials, row_max = found
             combiners = combiners_of(row_max)
             if combiners is None or row_max.start is None or not _is_plain(row_max):
-                raise NotApplicable("its row maximum is no plain reduction")
+                raise NotApplicable("its row maximum is not a plain reduction")
             return row_sum, exponentials, row_max, combiners[0]
     raise NotApplicable("it has no softmax of rows")
 
@@ -214,7 +214,7 @@ def _weights(
     They may convert the exponentials, and normalize them once by a scalar of the row.
 
     Raises:
-        Refusal: they do more.
+        NotApplicable: they do more.
     """
     statements: list[Statement] = []
     normalization: RowScale | None = None
@@ -259,7 +259,7 @@ def _normalized(
                 whole = statement.inputs[inputs.index(scaled)]
                 if depth in whole.axes and not any(a >= depth for a in number.axes):
                     return scaled, RowScale(number.buffer, is_divisor)
-    raise NotApplicable("its weights are no normalized exponentials")
+    raise NotApplicable("its weights are not normalized exponentials")
 
 
 def _check_readers(plan: SoftmaxPlan, exponentials: Statement) -> None:

@@ -155,7 +155,7 @@ class AttentionTmaOperands:
         """Plans the tiles for a tile size of queries and of keys.
 
         Raises:
-            Refusal: TMA cannot read an operand.
+            NotApplicable: TMA cannot read an operand.
         """
         scores, values = plan.attention.scores, plan.attention.values
         (key,), (value,) = scores.n, values.k
@@ -190,7 +190,7 @@ def _fused_axis(
         accesses: in which they must be fusible; what: name of the axes in messages.
 
     Raises:
-        Refusal: they are not fusible.
+        NotApplicable: they are not fusible.
     """
     extents = plan.anchor.extents
     apart = window_axes(plan.lhs) | window_axes(plan.rhs)

@@ -77,7 +77,7 @@ class AttentionWgmma(GpuRule[SoftmaxPlan]):
         """Configurations that fit in registers and shared memory.
 
         Raises:
-            Refusal: there is none.
+            NotApplicable: there is none.
         """
         reason = "its K/V tiles do not fit in shared memory"
         found = []

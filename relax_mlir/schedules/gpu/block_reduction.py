@@ -50,7 +50,7 @@ class ThreadBinding:
 def lower_cross_thread_reduction(
     block: BlockOp, threads: ThreadBinding, launch: ir.Block
 ) -> None:
-    """Replaces a TIR block whose reduction axes are bound to threads, inside of ``launch``.
+    """Replaces a TIR block whose reduction axes are bound to threads, inside ``launch``.
 
     Each thread accumulates its partial result in a register, from the start value, which must
     be the identity. The partial results are combined by a tree in shared memory: at each
@@ -61,7 +61,7 @@ def lower_cross_thread_reduction(
     addressing.
 
     Raises:
-        PassError: the block is no reduction by an associative and commutative combiner.
+        PassError: the block is not a reduction by an associative and commutative combiner.
     """
     _CrossThreadReduction(block, threads, launch).write()
 
@@ -76,7 +76,7 @@ def _conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
 
 
 def _is_alone_in_block(operation: ir.Operation) -> bool:
-    """Whether an operation is alone in its block but for index arithmetic."""
+    """Whether an operation is the only one in its block, except for index arithmetic."""
     others = list(own_operations(operation.block))[:-1]
     return all(
         o.operation == operation or o.operation.name.startswith("arith.")
@@ -169,7 +169,7 @@ class _CrossThreadReduction:
         )
 
     def _find_outer_loop(self) -> ir.Operation:
-        """The outermost serial reduction loop; records the conditions inside of it."""
+        """The outermost serial reduction loop; records the conditions inside it."""
         chain = [self._block.operation]
         while chain[-1].parent.name in ("scf.if", "scf.for"):
             chain.append(chain[-1].parent)
@@ -296,7 +296,7 @@ class _CrossThreadReduction:
         return [less(ids[a], 1) for a in unbound]
 
     def _emit_if_in_range(self, write: Callable[[], None]) -> None:
-        """Emits code for the threads inside of the bound loops around the block."""
+        """Emits code for the threads inside the bound loops around the block."""
         ids, launch_extents = self._threads.ids, self._threads.launch_extents
         extents = self._threads.extents
         smaller = [a for a in self._axes if extents[a] != launch_extents[a]]

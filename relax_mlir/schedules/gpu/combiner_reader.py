@@ -135,7 +135,7 @@ def depends_on(value: ir.Value, targets: set[ir.Value]) -> bool:
 def read_block_combiner(block: BlockOp) -> BlockCombiner | None:
     """Reads the combiner of a reduction block with one accumulator, or several.
 
-    None if the update of an accumulator is no function of it and of one value that is
+    None if the update of an accumulator is not a function of it and of one value that is
     computed without it.
     """
     operations = list(own_operations(block.body.blocks[0]))[:-1]

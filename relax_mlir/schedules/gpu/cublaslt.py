@@ -124,8 +124,8 @@ def launch_each(
     )
 
 
-# Thresholds of `auto`. A matmul of so many multiply-adds takes some microseconds, next to
-# which the overhead of a call is negligible. Tensor-core types on Hopper are left to
+# Thresholds of `auto`. A matmul with this number of multiply-adds takes some microseconds,
+# next to which the overhead of a call is negligible. Tensor-core types on Hopper are left to
 # GemmWgmma if TMA can read the operands; our kernels for everything else are simpler than
 # those of the library. With few rows, Gemv reaches the memory bandwidth as well.
 _MIN_MULTIPLY_ADDS = 1 << 26
@@ -148,7 +148,7 @@ def check_profitable(
         is_contiguous_for_mma: whether both operands are contiguous as tensor-core kernels need.
 
     Raises:
-        Refusal: it is not.
+        NotApplicable: it is not.
     """
     if point_count([extents[axis] for axis in rows]) < _MIN_ROWS:
         raise NotApplicable("it has few rows, so it is bound by memory bandwidth")
@@ -170,7 +170,7 @@ def _check_matmul(plan: ContractionPlan) -> None:
     """Checks that a contraction is a matmul that the library computes.
 
     Raises:
-        Refusal: it is not.
+        NotApplicable: it is not.
     """
     operands = plan.lhs, plan.rhs
     if any(operand.edges for operand in operands):
@@ -190,7 +190,7 @@ def check_element_types(
         anchor: the reduction statement; what: its name in messages.
 
     Raises:
-        Refusal: it does not, or the accumulator does not start from 0.
+        NotApplicable: it does not, or the accumulator does not start from 0.
     """
     element, *others = {str(operand.element) for operand in operands}
     total = str(anchor.outputs[0].buffer.type.element_type)
@@ -210,13 +210,13 @@ def _axes_of(plan: ContractionPlan, result: Access) -> _Axes:
     """The axes along which operands and result are matrices in memory.
 
     Raises:
-        Refusal: one is no matrix, or no batch of matrices.
+        NotApplicable: one is not a matrix or a batch of matrices.
     """
     element, extents = str(plan.lhs.element), plan.anchor.extents
     if str(result.buffer.type.element_type) not in _RESULTS[element]:
         raise NotApplicable("the library does not support the result type")
     if not all(_is_box(access, extents) for access in (plan.a, plan.b, result)):
-        raise NotApplicable("an operand is no dense box of its buffer")
+        raise NotApplicable("an operand is not a dense box of its buffer")
     rows = mergeable_groups(plan.m, extents, (plan.a, result))
     # M axes that do not fuse with the innermost group become batch axes.
     outer = [*plan.outer, *(axis for group in rows[:-1] for axis in group)]
@@ -263,7 +263,7 @@ def _is_column_major(
     """Whether a matrix is column-major.
 
     Raises:
-        Refusal: it is neither row-major nor column-major.
+        NotApplicable: it is neither row-major nor column-major.
     """
     for axes, is_column_major in ((columns, False), (rows, True)):
         if access.stride_of(axes[-1]) == 1:

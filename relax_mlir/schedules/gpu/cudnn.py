@@ -86,7 +86,7 @@ class Cudnn(GpuRule[CudnnPlan]):
         """Checks that ``auto`` prefers cuDNN to our kernels.
 
         Raises:
-            Refusal: it does not.
+            NotApplicable: it does not.
         """
         shape = plan.convolution.shape
         if not shape.is_packed(channels_last=shape.channels_last):
@@ -117,7 +117,7 @@ def _contraction_of(
     A fused pad becomes implicit padding.
 
     Raises:
-        Refusal: it is no contraction of supported types.
+        NotApplicable: it is not a contraction of supported types.
     """
     padding, statements = split_padding(kernel)
     if not statements:
@@ -171,7 +171,7 @@ def _plan_fused(
     """The plan of a convolution whose whole epilogue is fused.
 
     Raises:
-        Refusal: cuDNN cannot fuse it.
+        NotApplicable: cuDNN cannot fuse it.
     """
     result = maps[-1].output if maps else anchor.outputs[0]
     plan = _plan_of(anchor, operands, result, LibraryEpilogue())

@@ -34,7 +34,7 @@ _ACCUMULATOR_BITS = 32
 
 
 def store_width(plan: ContractionPlan, split_k: int) -> int:
-    """Vector width of epilogue stores: 8 or 4 columns, or 1 if N is no multiple of it.
+    """Vector width of epilogue stores: 8 or 4 columns, or 1 if N is not a multiple of it.
 
     Such that the widest full-size operand takes one access of 16 bytes: accesses of adjacent
     threads are then contiguous and fill sectors.

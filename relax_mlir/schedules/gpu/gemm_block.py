@@ -36,8 +36,8 @@ from relax_mlir.schedules.gpu.split_k import SPLIT
 __all__ = ["GemmBlock"]
 
 _STAGES = 4  # of the cp.async pipeline
-_FULL_ACCUMULATORS = 64  # per thread; with all else they fit 128 registers,
-_RESIDENT_THREADS = 512  # so that an SM holds so many threads
+_FULL_ACCUMULATORS = 64  # per thread; with other values they fit in 128 registers,
+_RESIDENT_THREADS = 512  # per SM, at 128 registers per thread
 _WORD_BITS = 32
 
 

@@ -77,7 +77,7 @@ def plan_gemm(kernel: Kernel) -> ContractionPlan:
     A fused zero-pad of the left operand becomes implicit padding.
 
     Raises:
-        Refusal: it is no such contraction.
+        NotApplicable: it is not such a contraction.
     """
     padding, statements = split_padding(kernel)
     plan = plan_contraction(replace(kernel, statements=statements))
@@ -119,7 +119,7 @@ def check_operand_types(plan: ContractionPlan, elements: Sequence[str]) -> None:
         elements: supported types.
 
     Raises:
-        Refusal: the operands are not both of one of them, or do not accumulate in f32.
+        NotApplicable: the operands are not both of one of them, or do not accumulate in f32.
     """
     types = {str(f.element) for f in (plan.lhs, plan.rhs)}
     if str(plan.element) != "f32" or len(types) > 1 or not types <= {*elements}:

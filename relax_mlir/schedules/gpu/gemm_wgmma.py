@@ -435,7 +435,7 @@ class _Operands:
             extent_of: extent of fused axes.
 
         Raises:
-            Refusal: TMA cannot read an operand.
+            NotApplicable: TMA cannot read an operand.
         """
         extents = plan.anchor.extents
         apart = window_axes(plan.lhs) | window_axes(plan.rhs)

@@ -52,7 +52,7 @@ def read_epilogue(
         is_bias, is_residual: whether an operand of the stored type has that access map.
 
     Raises:
-        Refusal: they are no such epilogue.
+        NotApplicable: they are not such an epilogue.
     """
     reader = _Reader(maps, result, is_bias, is_residual)
     for statement_map in maps:
@@ -94,7 +94,7 @@ class _Reader:
         """Matches one elementwise statement.
 
         Raises:
-            Refusal: no library fuses it.
+            NotApplicable: no library fuses it.
         """
         body = statement_map.statement.body
         self._results, self._addends = set(), {}

@@ -89,7 +89,7 @@ def plan_rows(kernel: Kernel) -> RowPlan:
     """Matches statements with common outer axes (rows), at least one of which reduces a row.
 
     Raises:
-        Refusal: the kernel is not row-wise, or another rule schedules it better.
+        NotApplicable: the kernel is not row-wise, or another rule schedules it better.
     """
     check_statements(kernel)
     statements = tuple(kernel.statements)
@@ -136,7 +136,7 @@ def _check(
     """Checks that a statement iterates over the rows.
 
     Raises:
-        Refusal: it does not.
+        NotApplicable: it does not.
     """
     depth = len(rows)
     inner = inner_axes(statement, depth)
@@ -165,7 +165,7 @@ def _check_sizes(
     """Checks that several threads per row pay off.
 
     Raises:
-        Refusal: rows are short and many, or not contiguous.
+        NotApplicable: rows are short and many, or not contiguous.
     """
     if point_count(domain) < WARP_SIZE:
         if point_count(rows) < _FEW_ROWS:
@@ -187,7 +187,7 @@ def _split_temporaries(
     """Splits the temporaries into those of one element per row, and those of row length.
 
     Raises:
-        Refusal: one is neither, or is read at another point than it is written.
+        NotApplicable: one is neither, or is read at a different index than it is written.
     """
     scalars: list[ir.Value] = []
     cached: list[ir.Value] = []

@@ -1,4 +1,4 @@
-"""PerStatement rule: each statement of a kernel is scheduled and launched by itself."""
+"""PerStatement rule: each statement of a kernel is scheduled and launched separately."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PerStatement(GpuRule[list[SelectedRule]]):
     """Kernels of several statements, unfused: temporaries go through global memory."""
 
     def plan(self, kernel: Kernel) -> list[SelectedRule]:
-        """Matches several statements, each of which some rule schedules alone."""
+        """Matches several statements, each of which some rule schedules separately."""
         check_statements(kernel)
         if len(kernel.statements) == 1:
             raise NotApplicable("it has one statement")

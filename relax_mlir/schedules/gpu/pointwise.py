@@ -74,7 +74,7 @@ def plan_pointwise(kernel: Kernel) -> PointwisePlan:
     """Matches a pointwise kernel.
 
     Raises:
-        Refusal: its statements have different domains, or its results are contiguous along
+        NotApplicable: its statements have different domains, or its results are contiguous along
             no axis.
     """
     check_statements(kernel)

@@ -155,7 +155,7 @@ class _RowKernel:
     def _loops(
         self, statement: Statement, vector: IndexLike | None, iteration: IndexLike
     ) -> StatementLoops:
-        """A statement at a vector of the row; at the row's start if it is None."""
+        """The loops of a statement at a vector of the row; None for the start of the row."""
         axes = range(self.depth, len(statement.kinds))
         points: dict[int, IndexLike] = {**self.row, **dict.fromkeys(axes, 0)}
         if vector is not None:

@@ -91,7 +91,7 @@ def choose_row_tile(axes: Sequence[Axis], rows: int) -> RowTile:
     """The box of at most ``rows`` points with the highest utilization of the tiles.
 
     Raises:
-        Refusal: the utilization is too low.
+        NotApplicable: the utilization is too low.
     """
     if len(axes) == 1:
         return RowTile(axes, [rows], rows)

@@ -26,6 +26,6 @@ class GpuRule(ScheduleRule[P]):
     def write(self, plan: P) -> None:
         """Emits the launches at the insertion point, in execution order.
 
-        Buffers that launches share and that are no arguments are ``memref.alloc`` operations
+        Buffers that launches share and that are not arguments are ``memref.alloc`` operations
         next to them.
         """

@@ -201,7 +201,7 @@ class _Nest:
         return max([1, *known])
 
     def _check_not_nested(self, loop: ir.OpView) -> None:
-        """Raises for a grid inside of a loop: blocks cannot synchronize between iterations."""
+        """Raises for a grid inside a loop: blocks cannot synchronize between iterations."""
         if _axis_of(loop) not in _BLOCKS:
             return
         parent = loop.operation.parent
@@ -269,7 +269,7 @@ def _predicate_store(
     launch_extents: Mapping[str, IndexLike],
     enclosing: Mapping[str, IndexLike],
 ) -> None:
-    """Predicates a store on id 0 along the axes that no loop around it is bound to."""
+    """Predicates a store on id 0 along the thread axes that no enclosing loop is bound to."""
     root = base_buffer(store.operands[STORES[store.operation.name]])
     if is_private(root):
         return

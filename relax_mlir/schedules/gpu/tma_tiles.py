@@ -223,7 +223,7 @@ def plan_tma_operand(
         points: rows or columns of a stage.
 
     Raises:
-        Refusal: TMA cannot read the operand.
+        NotApplicable: TMA cannot read the operand.
     """
     bytes_ = operand.element.width // 8
     row_elements, alignment = SWIZZLE_BYTES // bytes_, ACCESS_BYTES // bytes_
@@ -262,9 +262,7 @@ def plan_tma_operand(
         if box_extents.get(axis, 1) > 1
     ]
     if order_in_memory != [axis for axis in order if box_extents[axis] > 1]:
-        raise NotApplicable(
-            "an operand's axes are in another order than those of the result"
-        )
+        raise NotApplicable("the axes of an operand and of the result differ in order")
     return TmaOperand(
         operand, dimensions, box, element_strides, box_axis, count, is_k_major, points
     )
@@ -303,7 +301,7 @@ def _dimensions(
     Fused axes are one dimension; window axes keep the dimensions of the buffer.
 
     Raises:
-        Refusal: it is indexed by floordiv or mod, or has windows of negative stride.
+        NotApplicable: it is indexed by floordiv or mod, or has windows of negative stride.
     """
     windows, access = window_axes(operand), operand.access
     if not access.is_affine:

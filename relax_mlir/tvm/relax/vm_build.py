@@ -102,7 +102,7 @@ def _module_of(mod: Any, where: str, hint: str = "") -> IRModule:
     """The module to build.
 
     Raises:
-        TypeError: it is no module and no function.
+        TypeError: it is neither a module nor a function.
     """
     if not isinstance(mod, (BaseFunc, IRModule)):
         raise TypeError(

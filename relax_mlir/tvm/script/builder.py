@@ -309,7 +309,7 @@ class FunctionFrame(Frame):
         self.result = self.as_argument(convert(value))
 
     def as_argument(self, value: Expr) -> Expr:
-        """Normalizes an operand: an expression that is no leaf is bound to a variable."""
+        """Normalizes an operand: an expression that is not a leaf is bound to a variable."""
         return self.builder.normalize_argument(self.builder.normalize(value))
 
     def end(self) -> None:

@@ -255,7 +255,7 @@ class _Inputs:
         return letters[number] if number < len(letters) else f"tensor_input_{number}"
 
     def unbound(self, outputs: Sequence[Tensor]) -> list[prim.Var]:
-        """The size variables that are no dimension of a tensor."""
+        """The size variables that are not dimensions of a tensor."""
         tensors = [p for p in self.parameters if isinstance(p, Tensor)]
         sizes = [size for t in (*tensors, *outputs) for size in t.shape]
         bound = {size for size in sizes if isinstance(size, prim.Var)}

@@ -44,8 +44,8 @@ def extern(
         The tensor, or a list of them.
 
     Raises:
-        ValueError: dtypes are missing, inputs are no tensors, the number of buffers is wrong,
-            or the result is no statement.
+        ValueError: dtypes are missing, inputs are not tensors, the number of buffers is wrong,
+            or the result is not a statement.
     """
     _check_tensors(name, inputs)
     shapes = _shapes(shape)
@@ -92,7 +92,7 @@ def extern_primfunc(
         The tensor, or a list of them.
 
     Raises:
-        ValueError: an input is no tensor, or has another rank or dtype than its parameter,
+        ValueError: an input is not a tensor, or differs from its parameter in rank or dtype,
             or the PrimFunc has no results after its inputs.
     """
     name = kwargs.pop("name", primfunc.__name__)

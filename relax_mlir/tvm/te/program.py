@@ -50,7 +50,7 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
         index_dtype_override: the dtype of all indices; by default that of the shapes.
 
     Raises:
-        ValueError: an input tensor is no parameter.
+        ValueError: an input tensor is not a parameter.
         TypeError: a tensor is computed by an unsupported operation.
     """
     listed = list(ops) if isinstance(ops, (list, tuple)) else [ops]
@@ -337,7 +337,7 @@ class _PrimFuncBuilder:
         return found
 
     def _buffers_of_intermediates(self, tensors: Sequence[Tensor]) -> list[Buffer]:
-        """The buffers of tensors that are no parameters; parameters are recorded."""
+        """The buffers of tensors that are not parameters; parameters are recorded."""
         inner = []
         for tensor in tensors:
             if tensor in self.tensors:

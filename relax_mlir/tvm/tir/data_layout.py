@@ -169,7 +169,7 @@ def layout(layout_str: str, dtype: str = "int32") -> Layout:
         dtype: the dtype of indices.
 
     Raises:
-        TypeError: the dtype is no integer.
+        TypeError: the dtype is not an integer.
     """
     if not str(dtype).startswith(("int", "uint")):
         raise TypeError(f"layout `{layout_str}`: expected integers, got {dtype}")

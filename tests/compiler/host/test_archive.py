@@ -12,7 +12,7 @@ from relax_mlir.tvm.script import ir as I
 from relax_mlir.tvm.script import relax as R
 from tests.compiler.host.test_host import numbers
 
-# ruff: noqa: N805, N812, RET504  scripts are no plain Python
+# ruff: noqa: N805, N812, RET504  scripts are not plain Python
 
 
 def test_a_file_for_another_machine_is_not_damaged(tmp_path) -> None:

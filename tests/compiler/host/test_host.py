@@ -12,7 +12,7 @@ from relax_mlir.tvm.script import ir as I
 from relax_mlir.tvm.script import relax as R
 from relax_mlir.tvm.script import tir as T
 
-# ruff: noqa: N803, N805, N806, N812, RET504  scripts are no plain Python
+# ruff: noqa: N803, N805, N806, N812, RET504  scripts are not plain Python
 
 
 def machine(module: tvm.IRModule) -> VirtualMachine:
@@ -163,7 +163,7 @@ def test_each_branch_learns_sizes_for_itself(
 
 
 def test_a_choice_between_tensors_is_machine_code_beside_calls() -> None:
-    """What stands in its branches is no argument of the code."""
+    """What stands in its branches is not an argument of the code."""
 
     @I.ir_module
     class Module:

@@ -21,7 +21,7 @@ from relax_mlir.tvm.script import ir as I
 from relax_mlir.tvm.script import relax as R
 from relax_mlir.tvm.script import tir as T
 
-# ruff: noqa: N803, N805, N812  scripts are no plain Python
+# ruff: noqa: N803, N805, N812  scripts are not plain Python
 
 
 @I.ir_module
@@ -224,7 +224,7 @@ def _function(body: list[Any], result: int = 0, **fields: Any) -> dict[str, Any]
 
 _WRONG = {
     "no opcode": (_function([["exec", [1], [0], []]]), "known opcode"),
-    "an opcode that is no string": (_function([[[], [1], [0], []]]), "known opcode"),
+    "an opcode that is not a string": (_function([[[], [1], [0], []]]), "known opcode"),
     "too few operands": (_function([["add", [1], [0], []]]), "expected 2 operands"),
     "too many results": (_function([["not", [1, 2], [0], []]]), "expected 1 results"),
     "an unwritten register": (_function([["not", [1], [2], []]]), "written before"),

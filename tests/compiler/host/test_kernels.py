@@ -9,7 +9,7 @@ from relax_mlir.errors import RunError
 from relax_mlir.tvm.script import ir as I
 from relax_mlir.tvm.script import tir as T
 
-# ruff: noqa: N803, N805, N806, N812  scripts are no plain Python
+# ruff: noqa: N803, N805, N806, N812  scripts are not plain Python
 
 
 @T.prim_func

@@ -103,7 +103,7 @@ def test_losses_of_symbolic_targets_are_checked_at_run_time() -> None:
         ("y = HannWindow<periodic = 2>(n)", "`periodic`: expected 0 or 1, got 2"),
         ("y = ReduceSum(x, f)", "input 1: expected integers, got float32"),
         ("y = ReduceMax(x, f)", "input 1: expected integers, got float32"),
-        ("y = StringConcat(,t)", r"\(StringConcat\): input 0 \(`X`\) is left out"),
+        ("y = StringConcat(,t)", r"\(StringConcat\): input 0 \(`X`\) is omitted"),
         ("y = Resize(a, , scales, sizes)", "expected scales or sizes, got both"),
         (
             "y = Attention<is_causal = 2>(q, q, q)",

@@ -57,7 +57,7 @@ func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
 
 // -----
 
-// A value unused outside of its block is no output.
+// A value unused outside of its block is not an output.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "inner"}
 // CHECK-NEXT:    "relax.sin"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output}

@@ -32,7 +32,7 @@ func.func @main(%x: tensor<2x5xf32>, %y: tensor<2x5xf32>, %w: tensor<5x3xf32>) -
 
 // -----
 
-// An addition of two matmuls is no bias of either.
+// An addition of two matmuls is not a bias of either.
 // CHECK-LABEL: func.func @main
 // CHECK:         %[[P:.*]] = "relax.matmul"(%arg0, %{{.*}})
 // CHECK-NEXT:    "relax.split"(%[[P]])

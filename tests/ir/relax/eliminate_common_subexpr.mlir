@@ -48,7 +48,7 @@ func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
 
 // -----
 
-// Variables alone are merged: an unnamed operation belongs to its user, and is no variable; named
+// Variables alone are merged: an unnamed operation belongs to its user, and is not a variable; named
 // constants are copied.
 // CHECK-LABEL: func.func @main
 // CHECK-COUNT-2: "relax.constant"() {relax.dataflow

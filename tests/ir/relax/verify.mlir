@@ -14,7 +14,7 @@ func.func @main(%x: tensor<?x4xf32, #relax.shape<["n", "4"]>>) -> tensor<?x4xf32
 
 // -----
 
-// An out-of-bounds read under a branch is no error; neither is an empty domain.
+// An out-of-bounds read under a branch is not an error; neither is an empty domain.
 // CHECK-LABEL: func.func @guarded
 func.func @guarded(%x: memref<4xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {

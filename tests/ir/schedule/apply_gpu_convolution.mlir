@@ -182,7 +182,7 @@ func.func @before_alone(%x: memref<2x4x9x9xf32>, %w: memref<6x4x3x3xf32>, %y: me
 
 // -----
 
-// Padding of channels is no padding of windows.
+// Padding of channels is not padding of windows.
 // CHECK-LABEL: func.func @more_channels
 // CHECK-NOT:     tir.library_convolution
 // CHECK:         gpu.launch

@@ -3,7 +3,7 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Transpose} --split-input-file --expect-error | filecheck %s --check-prefix=TRANSPOSE
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Winograd} --split-input-file --expect-error | filecheck %s --check-prefix=WINOGRAD
 
-// An elementwise statement is no reduction, and has no transposed input.
+// An elementwise statement is not a reduction, and has no transposed input.
 // CHECK: error: kernel `copy`: `Gemm` does not take it: its first statement is not a sum reduction
 // POOLING: error: kernel `copy`: `Pooling` does not take it: its first statement is not a reduction from a constant
 // TRANSPOSE: error: kernel `copy`: `Transpose` does not take it: it has no transposed input

@@ -44,7 +44,7 @@ func.func @halves(%x: memref<45x64xbf16>, %w: memref<64x32xbf16>, %o: memref<45x
 
 // -----
 
-// If K is no multiple of a tile row, steps are a divisor: 80 bytes in two steps. Fewer rows use a
+// If K is not a multiple of a tile row, steps are a divisor: 80 bytes in two steps. Fewer rows use a
 // lower tile. Unsigned bytes are a flag of the instruction.
 // CHECK-LABEL: func.func @bytes
 // CHECK:         amx.tile_load {{.*}} into !amx.tile<10x64xi8>

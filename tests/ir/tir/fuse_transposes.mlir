@@ -99,7 +99,7 @@ func.func @mapped(%x: tensor<6x4xf16>, %y: tensor<5x4xf32>, %z: tensor<5x4xf32>)
 
 // -----
 
-// A slice is no transpose, even if it begins with the first element. With `parts`, the matmul reads
+// A slice is not a transpose, even from the first element. With `parts`, the matmul reads
 // the slice of the whole tensor, in its order there.
 // PARTS-LABEL: func.func @part(
 // PARTS-NOT:     slice

@@ -17,7 +17,7 @@ from relax_mlir.tvm.script import relax as R  # noqa: N812
 from relax_mlir.tvm.script import tir as T  # noqa: N812
 from tests.tvm.relax.transform.graphs import op, program, tensor
 
-# ruff: noqa: N805, RET504  scripts are no plain Python
+# ruff: noqa: N805, RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
 # pyright: reportAttributeAccessIssue=false, reportArgumentType=false

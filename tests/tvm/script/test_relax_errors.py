@@ -11,7 +11,7 @@ from relax_mlir.tvm import relax
 from relax_mlir.tvm.script import from_source
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 
-# ruff: noqa: F821, RET504  scripts are no plain Python
+# ruff: noqa: F821, RET504  scripts are not plain Python
 # pyright: reportUndefinedVariable=false
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
 

@@ -19,7 +19,7 @@ from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script.builder import IRBuilder
 from relax_mlir.tvm.script.relax import Tensor
 
-# ruff: noqa: F821, N805, RET504, SIM108  scripts are no plain Python
+# ruff: noqa: F821, N805, RET504, SIM108  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
 # pyright: reportUndefinedVariable=false, reportUnusedExpression=false
 # pyright: reportGeneralTypeIssues=false, reportOperatorIssue=false

@@ -248,7 +248,7 @@ ERRORS = [
         "takes the address",
     ),
     ("x = T.nothing(3)", 3, "`T` has no member `nothing`"),
-    ("B = T.match_buffer(A.data, (4,))", 3, "is no parameter"),
+    ("B = T.match_buffer(A.data, (4,))", 3, "is not a parameter"),
 ]
 
 

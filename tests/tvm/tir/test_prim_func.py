@@ -129,7 +129,7 @@ def test_specialize_fixes_sizes() -> None:
     assert partly.params[-1].dtype == "handle"
     assert str(partly.buffer_map[partly.params[0]].shape[1]) == "8"
     assert_structural_equal(fixed.body, expected.body, map_free_vars=True)
-    with pytest.raises(ValueError, match="is no parameter"):
+    with pytest.raises(ValueError, match="is not a parameter"):
         program.specialize({tir.Var("k", "int32"): 3})
 
 

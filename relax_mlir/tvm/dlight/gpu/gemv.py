@@ -10,9 +10,9 @@ from relax_mlir.tvm.dlight.blocks import (
     loop_extent,
     normalize_prim_func,
 )
+from relax_mlir.tvm.dlight.contraction import contraction_operands
 from relax_mlir.tvm.dlight.gpu.threads import thread_count
 from relax_mlir.tvm.dlight.inlining import try_inline_contiguous_spatial
-from relax_mlir.tvm.dlight.products import contraction_operands
 from relax_mlir.tvm.dlight.rule import GuardedRule
 from relax_mlir.tvm.relax.target import Target
 from relax_mlir.tvm.tir.schedule import LoopRV, Schedule

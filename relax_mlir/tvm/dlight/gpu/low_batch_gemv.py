@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.tvm.dlight.blocks import normalize_prim_func
+from relax_mlir.tvm.dlight.contraction import contraction_operands
 from relax_mlir.tvm.dlight.gpu.gemv import schedule_warp_reduction
 from relax_mlir.tvm.dlight.inlining import try_inline_contiguous_spatial
-from relax_mlir.tvm.dlight.products import contraction_operands
 from relax_mlir.tvm.dlight.rule import GuardedRule
 from relax_mlir.tvm.relax.target import Target
 from relax_mlir.tvm.tir.schedule import Schedule

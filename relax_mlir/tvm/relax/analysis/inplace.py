@@ -73,7 +73,7 @@ class InplaceOpportunity:
 def live_ranges(block: DataflowBlock) -> LiveRanges:
     """Live ranges of the variables of a block.
 
-    ``TupleGetItem`` is no use of the tuple: the alias analysis covers its elements.
+    ``TupleGetItem`` is not a use of the tuple: the alias analysis covers its elements.
     """
     ranges: LiveRanges = {}
     end = len(block.bindings)

@@ -32,7 +32,7 @@ def suggest_layout_transforms(
     """Suggest index maps for the blocks and buffers of a PrimFunc, given its output layouts.
 
     The suggested block loops traverse the outputs in the order of their new layout. Blocks
-    with nested blocks, and those with an index that uses several axes, are left out.
+    with nested blocks, and those with an index that uses several axes, are skipped.
 
     Args:
         func: the PrimFunc; the result refers to blocks and buffers of its body.

@@ -124,7 +124,7 @@ class _FlatOffsets:
         """
         offset: PrimExpr = prim.const(0, "int64")
         for size, index in zip(buffer.shape, indices, strict=True):
-            # The only index of an axis of size 1 is 0, whatever its expression.
+            # The only index of an axis of size 1 is 0, regardless of its expression.
             is_unit = isinstance(size, prim.IntImm) and size.value == 1
             plain = self._without_loads(prim.cast("int64", index))
             inner = (

@@ -44,7 +44,7 @@ __all__ += calls.__all__
 
 
 def __getattr__(name: str) -> Any:
-    """Builder function of an operator; the prefixes ``nn.`` and ``vision.`` may be left out."""
+    """Builder function of an operator; the prefixes ``nn.`` and ``vision.`` may be omitted."""
     if name.startswith("__"):
         raise AttributeError(name)
     for full in (f"relax.{name}", f"relax.nn.{name}", f"relax.vision.{name}"):

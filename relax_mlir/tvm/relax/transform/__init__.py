@@ -1,7 +1,7 @@
-"""Relax passes under the names that TVM exports.
+"""``tvm.relax.transform``: constructors of the Relax passes, by TVM's names.
 
-Each name makes an object of the pass that pipeline text names, with the options that
-reproduce the behaviour of TVM's pass.
+Each constructs a pass with the options that reproduce the behaviour of TVM's pass; most
+are also available in pipeline text.
 """
 
 from relax_mlir.passes.relax.dead_code_elimination import (
@@ -229,7 +229,7 @@ def DeadCodeElimination(entry_functions: list[str] | None = None) -> Pass:  # no
 
 
 def Normalize() -> Pass:  # noqa: N802  Relax's name
-    """Rewrites operators as operations where the argument types allow it."""
+    """Rewrites generic operator calls as dialect operations where argument types allow it."""
     return _Normalize(keep_script=True)
 
 

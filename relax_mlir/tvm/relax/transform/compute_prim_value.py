@@ -21,7 +21,7 @@ __all__ = ["ComputePrimValue"]
 
 @dataclass(frozen=True)
 class ComputePrimValue(Pass):
-    """Outlines every scalar that is computed from symbols as a program."""
+    """Outlines every scalar computed from symbolic sizes as a PrimFunc, and calls it."""
 
     def run(self, module: IRModule) -> None:
         mutate_functions(module, _ScalarOutliner(module))

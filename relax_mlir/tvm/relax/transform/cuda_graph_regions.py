@@ -220,7 +220,7 @@ class CudaGraphPlan:
 
 
 def _operands_of(value: Expr) -> Iterator[Expr]:
-    """Yields the operands of a value that is no call."""
+    """Yields the operands of a value that is not a call."""
     if isinstance(value, Tuple):
         yield from value.fields
     elif isinstance(value, TupleGetItem):

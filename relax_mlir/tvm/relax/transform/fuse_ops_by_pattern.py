@@ -68,7 +68,7 @@ class FuseOpsByPattern(Pass):
         """Converts tuples to patterns.
 
         Raises:
-            ValueError: an element is no pattern and no known name.
+            ValueError: an element is neither a pattern nor a known name.
         """
         patterns = tuple(map(_as_pattern, self.patterns))
         object.__setattr__(self, "patterns", patterns)

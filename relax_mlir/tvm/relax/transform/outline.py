@@ -190,7 +190,7 @@ class _Body:
         for op in self.members:
             leaves = self._leaves(op)
             read.update((value, None) for value in leaves)
-            # An element of a tuple packed inside is no element of a live-in value.
+            # An element of a tuple packed inside is not an element of a live-in value.
             if not isinstance(op, TupleGetItemOp) or leaves != list(
                 op.operation.operands
             ):

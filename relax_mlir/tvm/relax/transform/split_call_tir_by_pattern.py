@@ -48,7 +48,7 @@ class SplitCallTirByPattern(Pass):
 
     Raises:
         PassError: the offloaded blocks write more than one buffer that the rest reads, or
-            have an argument that is no parameter.
+            have an argument that is not a parameter.
     """
 
     known_as: ClassVar[str] = "SplitCallTIRByPattern"
@@ -109,7 +109,7 @@ class _Split:
         args: the indices of the program's parameters that it takes.
         intermediate: the buffer passed to the epilogue; None without an epilogue.
         epilogue: the remaining program; it takes ``intermediate``, then ``param_indices``.
-        param_indices: parameter indices of the epilogue, outputs included.
+        param_indices: parameter indices of the epilogue, including outputs.
     """
 
     library: ExternFunc

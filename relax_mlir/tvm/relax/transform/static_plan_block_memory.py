@@ -209,7 +209,7 @@ def _upper_bounds(function: Function, symbols: Symbols) -> dict[str, int]:
     """Returns the upper bounds of symbols in the signature.
 
     Raises:
-        PassError: the attribute has other keys than names or values that are not positive.
+        PassError: the attribute has keys that are not names, or values that are not positive.
     """
     stated = function.attrs.get(_BOUNDS) or {}
     if not isinstance(stated, Mapping):

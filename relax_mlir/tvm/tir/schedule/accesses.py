@@ -104,7 +104,7 @@ def _access_mask(address: ir.Value) -> int:
 
 
 def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
-    """All accesses below an operation, in program order; those of predicates left out.
+    """All accesses nested in an operation, in program order, except those in predicates.
 
     A load comes before the loads that compute its indices, as in TVMScript.
     """
@@ -121,7 +121,7 @@ def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
 
 
 def _loads_of(values: Sequence[ir.Value]) -> Iterator[ir.Operation]:
-    """The loads from which values are computed through pure arithmetic alone."""
+    """The loads from which values are computed by pure arithmetic only."""
     for value in values:
         owner = value.owner
         if isinstance(owner, ir.Block):

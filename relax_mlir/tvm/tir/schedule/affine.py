@@ -49,7 +49,7 @@ class IterSplit:
 
 
 def iter_splits_of(dim: Dim, extents: Mapping[str, Dim]) -> list[IterSplit] | None:
-    """Decomposes an expression into a sum of iter splits; None if it is no such sum.
+    """Decomposes an expression into a sum of iter splits; None if it is not such a sum.
 
     Args:
         extents: the trip count of each loop variable; other symbols are loop-invariant.

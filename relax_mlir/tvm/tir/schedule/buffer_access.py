@@ -67,7 +67,7 @@ def access_region_of(
     """Evaluates a user function from the iter vars of a block to a region.
 
     Raises:
-        ValueError: the region has not as many dimensions as the block has iter vars.
+        ValueError: the number of dimensions is not the number of iter vars of the block.
         TypeError: an entry is neither an index nor a pair of them.
     """
     function = function_of_text(given) if isinstance(given, str) else given
@@ -131,7 +131,7 @@ def annotate_buffer_access(
 def _check_rank(
     block: ir.Operation, number: int, kind: str, ranges: AccessRegion
 ) -> None:
-    """Reject a region of another rank than the buffer."""
+    """Reject a region whose rank differs from that of the buffer."""
     find = accesses.buffers_read if kind == "read" else accesses.buffers_written
     buffer = find(block)[number]
     rank = len(accesses.buffer_shape(buffer))

@@ -273,7 +273,7 @@ def _accesses_by_buffer(
 ) -> Iterator[tuple[ir.Value, list[_StatementAccess]]]:
     """The accesses below a loop or a scope in program order, by buffer.
 
-    Buffers allocated inside a loop are private to an iteration and left out.
+    Buffers allocated inside a loop are private to an iteration, and are omitted.
     """
     found: dict[ir.Value, list[_StatementAccess]] = {}
     own = (

@@ -159,7 +159,7 @@ def _check_written(
             if number not in operand.axes:
                 raise ScheduleError(
                     f"{_WHERE}: {tree.describe(block)}: axis "
-                    f"`{tree.iter_var_names(block)[number]}` is no index of "
+                    f"`{tree.iter_var_names(block)[number]}` is not an index of "
                     f"`{accesses.buffer_name(operand.buffer)}`, which would be written "
                     "again: expected padded spatial axes as indices"
                 )

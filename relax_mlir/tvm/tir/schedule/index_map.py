@@ -372,7 +372,7 @@ class _IndexEvaluator(ExpressionEvaluator):
     def attribute(self, value: Any, name: str) -> Any:
         known = vars(SCRIPT_NAMES)
         if value is not SCRIPT_NAMES or name not in known:
-            raise NameError(f"`T.{name}` is no function of indices", name=name)
+            raise NameError(f"`T.{name}` is not a function of indices", name=name)
         return known[name]
 
     def callee(self, function: Any) -> Any:

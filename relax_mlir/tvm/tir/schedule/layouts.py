@@ -418,7 +418,7 @@ def _signature_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_type(given: Any, element: str, buffer: ir.Value) -> None:
-    """Reject padding of another dtype than the buffer."""
+    """Reject padding whose dtype differs from that of the buffer."""
     if isinstance(given, prim.PrimExpr) and given.dtype != element:
         raise ScheduleError(
             f"transform_layout: buffer `{accesses.buffer_name(buffer)}` has elements of "

@@ -506,7 +506,7 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
             clash = [b for b in found if b in read]
             if clash:
                 raise ScheduleError(
-                    f"{where}: {tree.describe(scope)} is no stage pipeline: "
+                    f"{where}: {tree.describe(scope)} is not a stage pipeline: "
                     f"{tree.describe(block)} reads `{accesses.buffer_name(clash[0])}` "
                     f"before {tree.describe(later)} writes it"
                 )
@@ -529,7 +529,7 @@ def _check_covered(scope: ir.Operation, buffer: ir.Value, where: str) -> None:
         low, high = max(low, 0), min(high, count - 1)
         if low < first or high > last:
             raise ScheduleError(
-                f"{where}: {tree.describe(scope)} is no stage pipeline: its blocks read "
+                f"{where}: {tree.describe(scope)} is not a stage pipeline: its blocks read "
                 f"`{accesses.buffer_name(buffer)}` from {low} to {high} in dimension "
                 f"{number} and write it from {first} to {last}: expected that they write "
                 "what they read"

@@ -99,7 +99,7 @@ def match_reduction(block: ir.Operation, where: str) -> Reduction:
     """Matches a reduction with a known combiner.
 
     Raises:
-        ScheduleError: it has another form.
+        ScheduleError: it is not such a reduction.
     """
     start = tree.init_block_of(block)
     assert start is not None
@@ -279,7 +279,7 @@ def is_same_value(left: ir.Value, right: ir.Value) -> bool:
 
 def _unmatched(block: ir.Operation, where: str, expected: str) -> ScheduleError:
     return ScheduleError(
-        f"{where}: {tree.describe(block)} is no commutative reduction: expected {expected}"
+        f"{where}: {tree.describe(block)} is not a commutative reduction: expected {expected}"
     )
 
 

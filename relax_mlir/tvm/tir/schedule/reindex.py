@@ -287,7 +287,7 @@ def _excluding_conditions(
     if len(kept) < len(found) and not copy.is_read:
         raise ScheduleError(
             f"{where}: the predicate of {tree.describe(copy.block)} depends on an axis "
-            f"that is no index of `{accesses.buffer_name(copy.buffer)}`"
+            f"that is not an index of `{accesses.buffer_name(copy.buffer)}`"
         )
     return kept
 

@@ -45,9 +45,9 @@ class _Padding:
     """A store of an element where a condition holds, and of a constant elsewhere.
 
     Attributes:
-        selection: the ``scf.if`` that selects.
+        selection: the ``scf.if`` that yields the stored value.
         store: the store.
-        conditions: the conditions of an element, in terms of the iter vars.
+        conditions: those under which an element is stored, in terms of the iter vars.
         intervals: the intervals of the iter vars where they hold.
     """
 
@@ -124,7 +124,7 @@ def _unmatched(block: ir.Operation) -> ScheduleError:
 def _element_intervals(
     block: ir.Operation, conditions: Sequence[Condition], indices: IndexSymbols
 ) -> list[Interval]:
-    """The intervals of the iter vars where conditions hold, each of which bounds one."""
+    """The interval of each iter var where the conditions hold; each bounds one iter var."""
     names = [indices.symbol(a) for a in tree.body(block).arguments]
     extents = iter_extents(indices, block)
     domains = [Interval(0, extent - 1) for extent in extents]
@@ -173,7 +173,7 @@ def _create_fill_block(
     loops: Sequence[ir.Operation],
     indices: IndexSymbols,
 ) -> ir.Operation:
-    """Creates the block that fills with the constant, in copies of the loops before them."""
+    """Creates the block that stores the padding value, in copies of the loops, before them."""
     insertion_point, copies = edit.insertion_point_before(loops[0]), dict[str, Dim]()
     for loop in loops:
         low, extent = loop_bounds(indices, loop)
@@ -260,7 +260,7 @@ def _own_loop(
     values: Sequence[Dim],
     indices: IndexSymbols,
 ) -> ir.Operation | None:
-    """The loop from 0 that is bound to one iter var alone, or None."""
+    """The loop from 0 that only one iter var is bound to; None if there is none."""
     for loop in loops:
         name = indices.symbol(loop_var(loop))
         users = [v for v in values if name in symbols_of(v)]
@@ -287,7 +287,7 @@ def _create_copy_block(
     values: Sequence[Dim],
     indices: IndexSymbols,
 ) -> ir.Operation:
-    """The block with iter vars that count from the start of the intervals."""
+    """Recreates the block with iter vars relative to the start of their intervals."""
     old = iter_vars_of(block, indices)
     axes = [
         IterVarSpec(a.kind, interval.extent, a.name, a.dtype)

@@ -18,7 +18,7 @@ __all__ = ["find_operation", "read_statement"]
 
 
 def read_statement(module: IRModule, op: ir.Operation) -> Any:  # Any: For or Block
-    """The TIR object of a loop or a block; of a PrimFunc, its root block."""
+    """The TIR object of a loop or a block; for a PrimFunc, its root block."""
     function = tree.function_of(op)
     return next(s for o, s in _operations_and_objects(module, function) if o == op)
 
@@ -62,7 +62,7 @@ def _is_root(statement: Any, statements: list[Any]) -> bool:
 
 
 def _preorder(statement: Any) -> Any:
-    """The loops and blocks in a statement in preorder; of a block, init first."""
+    """The loops and blocks in a statement in preorder; in a block, init comes first."""
     if isinstance(statement, For):
         yield statement
     if isinstance(statement, BlockRealize):

@@ -234,7 +234,7 @@ def string_attr(op: ir.Operation, name: str, default: str = "") -> str:
 
 
 def block_name(block: ir.Operation) -> str:
-    """The name of a block; of a PrimFunc, the name of its root block."""
+    """The name of a block; for a PrimFunc, the name of its root block."""
     if is_function(block):
         return string_attr(block, attribute_names.ROOT, "root")
     return string_attr(block, "name")

@@ -12,7 +12,7 @@ from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import relax as R  # noqa: N812
 from relax_mlir.tvm.script import tir as T  # noqa: N812
 
-# ruff: noqa: N805, RET504  scripts are no plain Python
+# ruff: noqa: N805, RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 # pyright: reportArgumentType=false, reportIndexIssue=false, reportCallIssue=false

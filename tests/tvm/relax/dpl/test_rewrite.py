@@ -23,7 +23,7 @@ from relax_mlir.tvm.relax.dpl import (
 )
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 
-# ruff: noqa: RET504  scripts are no plain Python
+# ruff: noqa: RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
 # pyright: reportUndefinedVariable=false, reportUnusedExpression=false
 # pyright: reportGeneralTypeIssues=false, reportOperatorIssue=false

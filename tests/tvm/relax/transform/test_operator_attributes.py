@@ -19,7 +19,7 @@ from relax_mlir.tvm.relax.vm import VirtualMachine, build
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts write it
 from tests.tvm.relax.transform.graphs import op, program, tensor
 
-# ruff: noqa: RET504  scripts are no plain Python
+# ruff: noqa: RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportAttributeAccessIssue=false
 # pyright: reportOptionalMemberAccess=false
 

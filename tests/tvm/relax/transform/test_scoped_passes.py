@@ -24,7 +24,7 @@ from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts write it
 from relax_mlir.tvm.script import relax as R  # noqa: N812
 from tests.tvm.relax.transform.graphs import op, program, tensor
 
-# ruff: noqa: N805, RET504  scripts are no plain Python
+# ruff: noqa: N805, RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
 # pyright: reportGeneralTypeIssues=false, reportAttributeAccessIssue=false
 # pyright: reportArgumentType=false, reportIndexIssue=false, reportCallIssue=false

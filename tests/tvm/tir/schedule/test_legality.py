@@ -296,7 +296,7 @@ def test_stage_pipelines():
     assert refusal(legality.check_stage_pipeline, program.function, "x") == ""
     said = refusal(legality.check_stage_pipeline, other.function, "here")
     assert said.startswith(
-        "here: block `root` is no stage pipeline: block `use` reads `B` before block `make`"
+        "here: block `root` is not a stage pipeline: block `use` reads `B` before block `make`"
     )
     said = refusal(legality.check_stage_pipeline, third.function, "here")
     assert "read `B` from 0 to 7 in dimension 0 and write it from 1 to 6" in said

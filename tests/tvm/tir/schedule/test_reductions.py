@@ -255,7 +255,7 @@ def _products(
 def test_an_axis_that_is_no_index_is_not_padded():
     schedule = Schedule(_products)
 
-    with pytest.raises(ScheduleError, match="axis `_vu` is no index of `C`"):
+    with pytest.raises(ScheduleError, match="axis `_vu` is not an index of `C`"):
         schedule.pad_einsum("C", [1, 2, 4])
 
     schedule.pad_einsum("C", [1, 1, 4])

@@ -21,7 +21,7 @@ _Axes = Sequence[int] | None
 def _reduction_rule(
     te_func: Callable[..., Any], empty: int | None = None
 ) -> LegalizeFunc:
-    """A rule for a reduction; ``empty`` is its value over no elements."""
+    """A rule for a reduction; ``empty`` is its result over an axis of size 0."""
     name = te_func.__name__
 
     def rule(builder: BlockBuilder, call: Call) -> Expr:

@@ -209,7 +209,7 @@ def _splittable(members: Sequence[MatmulOp]) -> list[MatmulOp]:
 
 
 def _branches(members: Sequence[MatmulOp]) -> list[_Branch]:
-    """Returns matmuls with their bias and activation; a sum of two is no bias."""
+    """Returns matmuls with their bias and activation; an addition of two matmuls is not a bias."""
     branches = [_branch(op) for op in members]
     sums = [b.bias for b in branches if b.bias is not None]
     shared = {op for op in sums if sums.count(op) > 1}

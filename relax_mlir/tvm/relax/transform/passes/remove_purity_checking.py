@@ -23,7 +23,7 @@ __all__ = ["RemovePurityChecking"]
 
 @dataclass(frozen=True)
 class RemovePurityChecking(Pass):
-    """Sets ``relax.force_pure`` on pure functions, and unwraps pure calls."""
+    """Sets ``relax.force_pure`` on pure functions, and lowers pure call wrappers to calls."""
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):

@@ -11,7 +11,7 @@ __all__ = ["contraction_operands"]
 def contraction_operands(block: Block) -> tuple[list[int], list[int]] | None:
     """Iteration variables that index each operand of a contraction block.
 
-    The operand indexed by more iteration variables comes first: the matrix of a GEMV.
+    The operand indexed by more iteration variables comes first, such as the matrix of a GEMV.
 
     Returns:
         Positions of the iteration variables per operand, by dimension; None if the block
