@@ -27,7 +27,7 @@ __all__ = ["StepWriter", "UnitLanes", "panel_width", "write_steps"]
 
 _MOST_ROWS = 16  # batch rows of a tile, which share loads of the weights
 _SOME_ROWS = 8  # the same for weights that fit a core's cache, and for symbolic batches
-_CACHE_BYTES = 1 << 20  # of a core's cache
+_CACHE_BYTES = 1 << 20  # cache per core
 _MOST_SUMS = 16  # accumulator vectors in registers
 _MOST_VECTORS = 8  # vectors of a panel of columns
 _ALONE = 2  # remaining rows up to which row by row is faster than a tile

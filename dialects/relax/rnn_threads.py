@@ -14,7 +14,7 @@ from relax_mlir.dialects.tir import Buffer, Index, Scalar
 
 __all__ = ["ThreadStepWriter"]
 
-_MOST_THREADS = 1024  # of a block
+_MOST_THREADS = 1024  # per block
 _FEWEST_THREADS = 128  # below this, prefer more threads to an even distribution
 
 

@@ -60,7 +60,7 @@ class DifferentialCheck(Instrument):
             zip(actual, self.expected, strict=True)
         ):
             error = relative_difference(ours, theirs)
-            if not error <= self.tolerance:  # NaN fails, too
+            if not error <= self.tolerance:  # also fails for NaN
                 raise VerificationError(
                     f"{step}: changes output {number}: expected a difference of at most "
                     f"{self.tolerance:g} of its scale, got {error:.3g}"

@@ -65,8 +65,7 @@ class PyExprMutator(ExprFunctor):
         return self.builder_.normalize(super().visit_expr(expr))
 
     def visit_expr_post_order(self, expr: Expr) -> Any:
-        """The expression with its parts rewritten by the overridden methods, then itself by
-        the default one."""
+        """Rewrites the parts by the overridden methods, then the expression by the default one."""
         default = getattr(PyExprMutator, method_name(expr))
         return self.builder_.normalize(default(self, expr))
 

@@ -154,7 +154,7 @@ class BaseFunc(Expr):
 
 @dataclass(frozen=True)
 class DetachedFunction:
-    """A function that is in no module yet, as its parts."""
+    """The parts of a function that does not belong to a module yet."""
 
     params: tuple[Var, ...]
     body: SeqExpr

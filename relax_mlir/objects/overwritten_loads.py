@@ -34,7 +34,7 @@ class OverwrittenLoads:
     """
 
     def __init__(self, function: ir.Operation | ir.OpView) -> None:
-        # Of each operation: the number of its block, and its position there.
+        # For each operation: the number of its block, and its position there.
         self._positions: dict[ir.Operation, tuple[int, int]] = {}
         self._with_regions: set[tuple[int, int]] = set()
         blocks = list(blocks_of(function))

@@ -21,7 +21,7 @@ class FunctionScope:
 
     def __init__(self) -> None:
         self.symbols = Symbols()
-        # Of a PrimFunc: variable and buffer (or None) by argument number.
+        # For a PrimFunc: variable and buffer (or None) by argument number.
         self.arguments: dict[int, tuple[Any, Any]] = {}
         self._value_of: dict[Id, ir.Value] = {}
         self._expr_of: dict[ir.Value, Expr] = {}

@@ -143,7 +143,7 @@ class _Reader:
             else None
         )
         if not isinstance(found, type) or not _is_own_module(found.__module__):
-            raise ValueError(f"load_json: expected a class of ours, got `{name}`")
+            raise ValueError(f"load_json: expected a class of relax_mlir, got `{name}`")
         instance = object.__new__(found)
         self._objects.append(instance)
         for field, written in state.items():

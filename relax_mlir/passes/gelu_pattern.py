@@ -15,7 +15,7 @@ COEFFICIENT_TOLERANCE = (
     2.0**-22
 )  # relative tolerance of coefficients that models store in f32
 _STEPS = 4  # users from erf or tanh to the root of the pattern
-_DEPTH = 8  # of an expression that is parsed as a polynomial
+_DEPTH = 8  # maximum depth of an expression parsed as a polynomial
 _SLOPE = math.sqrt(2 / math.pi)
 _ERF: _Polynomial = {(1,): math.sqrt(0.5)}
 _TANH: _Polynomial = {(1,): _SLOPE, (3,): 0.044715 * _SLOPE}

@@ -83,7 +83,7 @@ class PrivateFolder:
 
         Raises:
             ForeignFolderError: the directory is a symbolic link, belongs to another user,
-                or is writable for others; or this is root, and its parent belongs to
+                or is writable by others; or this is root, and its parent belongs to
                 another user.
             OSError: the directory is missing, or cannot be opened or created.
         """
@@ -106,7 +106,7 @@ class PrivateFolder:
             os.close(folder)
 
     def open(self, name: str) -> BinaryIO | None:
-        """Open a file for reading; None if it is missing, or writable for others.
+        """Open a file for reading; None if it is missing, or writable by others.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.

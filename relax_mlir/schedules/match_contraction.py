@@ -230,7 +230,7 @@ def _packed_vnni_factor(access: Access, k: Sequence[int]) -> int:
 def _column_axes(
     anchor: Statement, spatial: Sequence[int], roles: AxisRoles
 ) -> list[int]:
-    """The trailing axes of the result that are of N and contiguous."""
+    """The trailing, contiguous axes of the result that belong to N."""
     out = anchor.outputs[0]
     n_axes: list[int] = []
     for axis in reversed(spatial):

@@ -97,7 +97,9 @@ class InputLimits:
 MAX_SHARE = 0.25  # `largest` over the sum of `pixel` in a receptive field, at most
 LIMIT_COUNT = 3 + KERNEL_SIZE * KERNEL_SIZE  # elements of `InputLimits.array`
 
-_AMPLIFICATION = 24.0  # of rounding errors: `peak` over the weighted pixels, at most
+_AMPLIFICATION = (
+    24.0  # maximum amplification of rounding errors: `peak` over the weighted pixels
+)
 _USUAL = 8.0  # `peak` over the mean of `pixel` in natural images
 _MIN_CHANNELS = 8  # minimum effective number of input channels of a result
 _LARGEST_F32 = float(np.finfo(np.float32).max)

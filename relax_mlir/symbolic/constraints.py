@@ -154,7 +154,7 @@ _held: ContextVar[_Classes] = ContextVar("current_equalities", default=frozenset
 
 @contextmanager
 def with_equalities(constraints: Iterable[Constraint]) -> Iterator[None]:
-    """Inside, sizes that the constraints equate are considered equal."""
+    """Context in which sizes that the constraints equate are considered equal."""
     classes: list[frozenset[Dim]] = []
     for constraint in constraints:
         if constraint.relation == "==":

@@ -1,4 +1,4 @@
-"""Rules for activation functions whose ONNX operators have more attributes than ours."""
+"""Rules for activation functions whose ONNX operators have more attributes than Relax's."""
 
 import math
 

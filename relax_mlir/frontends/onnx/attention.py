@@ -40,7 +40,7 @@ _NAMES = (
     *("is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale"),
     *("softcap", "softmax_precision"),
 )
-_DOUBLE = 11  # of softmax_precision
+_DOUBLE = 11  # value of softmax_precision
 _PRECISIONS = {1: "f32", 10: "f16", _DOUBLE: "f64", 16: "bf16"}
 
 
@@ -173,7 +173,9 @@ def _check_ranks(node: OnnxNode) -> None:
                 f"{shapes.format_shape(shape)}"
             )
     if (node.optional(4) is None) != (node.optional(5) is None):
-        raise ValueError("inputs 4 and 5, past keys and values, go together")
+        raise ValueError(
+            "inputs 4 and 5, past keys and values: expected both or neither"
+        )
 
 
 def _head_dims(node: OnnxNode) -> list[Dim]:

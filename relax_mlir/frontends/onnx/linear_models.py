@@ -242,7 +242,7 @@ def _probabilities(node: OnnxNode, scores: ir.Value, count: int) -> ir.Value:
     x = NegativeOp(AddOp(scaled, node.constant(shifts)).z).y
     first = ClipOp(SigmoidOp(x).y, min=_SURE, max=1 - _SURE).y
     second = SubtractOp(scalar_like(node, 1, first), first).z
-    columns = np.zeros((count, count), np.int64)  # of both, side by side
+    columns = np.zeros((count, count), np.int64)  # indices into both, concatenated
     for index, (i, j) in enumerate(pairs):
         columns[i, j], columns[j, i] = index, index + len(pairs)
     either = ConcatOp([first, second], axis=1).y

@@ -20,7 +20,7 @@ __all__ = ["Model", "ModelSource", "read_model", "self_contained"]
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
-_MAX_BYTES = 2**31 - 1  # of a message
+_MAX_BYTES = 2**31 - 1  # protobuf's limit for a message
 _LFS = b"version https://git-lfs"
 
 

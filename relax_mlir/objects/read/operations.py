@@ -121,7 +121,7 @@ UNSIGNED: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     "arith.maxui": folding(prim.Max),
     "arith.shrui": lambda a, b: a >> b,
 }
-# Of booleans, which as signed integers are 0 and -1: other quotients, remainders and shifts
+# For booleans, which are 0 and -1 as signed integers: other quotients, remainders and shifts
 # are by 1, -1 or 0, or undefined.
 BOOLEAN: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     **dict.fromkeys(("arith.shli", "arith.shrsi", "arith.shrui"), lambda a, b: a),

@@ -29,9 +29,8 @@ from relax_mlir.passes.relax.legalize import emit_program, flat_types
 
 __all__ = ["Budget", "Cost", "cost_of_program", "cost_of_reference", "result_bytes"]
 
-_COPIES = (
-    4  # of operands and results alive at once in a reference: f64 of f32, and one more
-)
+# Live copies of operands and results in a reference: f32 as f64, and one more.
+_COPIES = 4
 _FREE_COPIES = 16  # copies of the operands that count as linear memory
 _FREE_POINTS = 8  # points per element that count as linear time
 _LOOP_RATE = 1e6  # points per second; below, a reference is a loop in Python

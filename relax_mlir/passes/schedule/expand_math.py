@@ -16,7 +16,7 @@ from relax_mlir.schedules.builder import op as emit
 
 __all__ = ["ExpandMath"]
 
-# Of f32 vectors.
+# Expansions on f32 vectors.
 _EXPANSIONS: dict[str, Callable[..., ir.Value]] = {
     "math.acos": vector_math.acos,
     "math.acosh": vector_math.acosh,

@@ -35,7 +35,7 @@ _DENSE = 1 << 10  # work of an iteration in which a check is free
 
 _OPEN = 1 << 16  # assumed trip count of loops of unknown bounds
 _VECTOR_BITS = 512
-_DEPTH = 8  # of bound expressions that are analysed
+_DEPTH = 8  # maximum depth of analysed bound expressions
 
 _COSTS = {
     "arith.constant": 0,

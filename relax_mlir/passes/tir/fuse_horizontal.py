@@ -31,7 +31,7 @@ from relax_mlir.symbolic.symbols import substitute
 __all__ = ["FuseHorizontal"]
 
 _MOST = 8  # programs per fusion; compile time grows with the number of blocks
-# Operations without a kernel, which may stand between fused calls.
+# Operations without a kernel, which are allowed between fused calls.
 _NEUTRAL = (tensors.TUPLE_PACK, "relax.constant", "relax.reshape")
 
 _Numbers: TypeAlias = tuple[int, ...]  # of sizes

@@ -22,9 +22,8 @@ from relax_mlir.schedules.target_features import Gpu
 
 __all__ = ["TransposeConstants"]
 
-_TENSOR_CORE_BITS = (
-    16  # of operands that tensor cores read in both K-major and MN-major order
-)
+# Width of the operands that tensor cores read in both K-major and MN-major order.
+_TENSOR_CORE_BITS = 16
 
 
 @dataclass(frozen=True)

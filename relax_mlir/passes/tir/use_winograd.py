@@ -39,8 +39,8 @@ __all__ = ["UseWinograd"]
 
 # Approximate cycles of one core, for the choice.
 _PER_MULTIPLY_ADD = 1 / 30  # two vector FMAs of sixteen lanes per cycle
-_PER_BYTE = 1 / 8  # of weights from the L3 cache or memory
-_PER_TRANSFORM = 110  # of a tile's vector of channels
+_PER_BYTE = 1 / 8  # reading weights from the L3 cache or memory
+_PER_TRANSFORM = 110  # transforming a tile of a vector of channels
 _GAIN = 0.8  # ratio of times below which the larger rounding error is worth it
 
 _F32 = dtypes.dtype("float32")

@@ -31,7 +31,7 @@ __all__ = ["LIBRARIES", "Algorithm", "CublasLt", "library"]
 
 # By major CUDA version that the driver has to support, the newest first.
 LIBRARIES = {13: "libcublasLt.so.13", 12: "libcublasLt.so.12"}
-_PACKAGES = {13: "nvidia-cublas", 12: "nvidia-cublas-cu12"}  # of pip
+_PACKAGES = {13: "nvidia-cublas", 12: "nvidia-cublas-cu12"}  # pip packages
 
 # cudaDataType_t, and cublasComputeType_t.
 TYPES = {"f32": 0, "f64": 1, "f16": 2, "bf16": 14}

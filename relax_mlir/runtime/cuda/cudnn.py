@@ -41,7 +41,7 @@ __all__ = ["LIBRARIES", "Attribute", "Cudnn", "Descriptors", "library"]
 
 # By major CUDA version that the driver has to support, the newest first.
 LIBRARIES = {13: "libcudnn.so.9", 12: "libcudnn.so.9"}
-_PACKAGES = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}  # of pip
+_PACKAGES = {13: "nvidia-cudnn-cu13", 12: "nvidia-cudnn-cu12"}  # pip packages
 _MAJOR = 9
 
 

@@ -46,7 +46,7 @@ from relax_mlir.schedules.vectorize_body import load_vector, store_vector
 
 __all__ = ["AmxGemmLoops", "amx_k_step"]
 
-_VECTOR_BITS = 512  # of a tile row
+_VECTOR_BITS = 512  # width of a tile row
 
 
 def amx_k_step(plan: ContractionPlan, unit: VectorUnit) -> int:

@@ -33,7 +33,7 @@ from relax_mlir.schedules.statement_loops import emit_statement
 
 __all__ = ["AttentionLoops"]
 
-_CACHE_BYTES = 1 << 17  # of L2, for the scores of a block
+_CACHE_BYTES = 1 << 17  # share of L2 for the scores of a block
 _MIN_ROWS, _MAX_ROWS = 16, 128  # queries per block
 _ROWS_AT_ONCE = 8  # interleaved rows, which hide the latency of row maxima
 # Pairs of a number of tiles that keeps threads busy, and the minimum number of queries per
@@ -67,7 +67,7 @@ class _Matmul(GemmLoops):
         return self._pitch if isinstance(self._pitch, int) else None
 
     def prepare(self, points: Mapping[int, IndexLike], *, is_used_once: bool) -> None:
-        """Allocate the packed RHS, and pack it ahead unless it is used by one block only.
+        """Allocate the packed RHS, and pack it in advance, unless only one block uses it.
 
         Args:
             points: the point along the batch axes.
@@ -101,7 +101,7 @@ class _Matmul(GemmLoops):
     ) -> None:
         """Multiply ``count`` rows from ``begin`` on by all panels.
 
-        If the panels are packed ahead, the loop over panels is the inner one: operands of
+        If the panels are packed in advance, the loop over panels is the inner one: operands of
         the epilogue, such as a mask, are then accessed along rows.
 
         Args:

@@ -24,7 +24,7 @@ __all__ = ["WinogradConfiguration", "WinogradPlan", "plan_winograd"]
 
 
 _POINTS = INPUT_TILE * INPUT_TILE
-_CACHE_BYTES = 600 << 10  # of L2, for scratch
+_CACHE_BYTES = 600 << 10  # share of L2 for scratch
 _BYTES_PER_CYCLE = 8  # bandwidth of L3
 _FMAS_PER_CYCLE = 32  # peak multiply-adds
 

@@ -34,7 +34,7 @@ __all__ = ["Attention", "head_dims", "rank_attention_configurations"]
 _MAX_DECODE_ROWS = 7  # queries of a head; with more, query tiles share loads of keys
 _MIN_ROWS = 5  # queries of a head; with fewer, most rows of a tile are padding
 _MAX_WIDTH = 256  # columns of values, whose accumulators are in registers
-_MAX_REGISTERS = 224  # of a thread, besides addresses
+_MAX_REGISTERS = 224  # per thread, without addresses
 _MIN_BLOCKS = 128  # fewer leave SMs idle
 # Shared memory per block, by compute capability.
 _SHARED_BYTES = {80: 163 << 10, 86: 99 << 10, 89: 99 << 10, 90: 227 << 10}

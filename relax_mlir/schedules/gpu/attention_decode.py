@@ -67,11 +67,11 @@ from relax_mlir.schedules.match_contraction import ContractionOperand, Contracti
 
 __all__ = ["AttentionDecode", "allows_vector_loads"]
 
-_WARPS = 4  # of a block
+_WARPS = 4  # per block
 _UNROLL = 4  # keys of a thread whose loads are in flight together
 _STATISTICS = 4  # elements after the values of a partial result, of which two are used
 _ENOUGH_BLOCKS = 256  # to occupy all SMs
-_MIN_KEYS = 128  # of a block
+_MIN_KEYS = 128  # per block
 
 
 @dataclass(frozen=True)

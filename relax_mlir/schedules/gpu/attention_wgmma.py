@@ -30,7 +30,7 @@ _HOPPER = 90
 _MIN_ROWS = 33  # queries of a head; with fewer, half of a warpgroup's rows are padding
 _WARP_ROWS = 16  # rows of a warp in wgmma
 _SHARED_BYTES = 226 << 10  # per SM, for tiles; mbarriers take the rest
-_OTHER_REGISTERS = 56  # of a thread: addresses and row statistics
+_OTHER_REGISTERS = 56  # per thread: addresses and row statistics
 
 _CONFIGURATIONS = (
     AttentionWgmmaConfiguration(128, 128, 2),

@@ -46,13 +46,13 @@ from relax_mlir.schedules.statement_loops import StatementLoops, combiners_of
 __all__ = ["SplitColumnReduction", "split_count"]
 
 _ACROSS = 8  # threads along adjacent columns: a cache line of 128 bytes
-_MAX_THREADS = 1024  # of a block
+_MAX_THREADS = 1024  # per block
 _ENOUGH_RESULTS = 1 << 15  # to occupy the GPU with a thread each
 _MIN_K = 8  # reduction length of a split
 
 
 def split_count(plan: PointwisePlan) -> int:
-    """Number of splits of the reduction axis; 1 if a thread reduces it alone."""
+    """Number of splits of the reduction axis; 1 if one thread reduces all of it."""
     first, *others = plan.statements
     if not first.is_reduction or any(s.is_reduction for s in others):
         return 1

@@ -33,7 +33,7 @@ from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["Cudnn", "CudnnPlan"]
 
-_ALIGNMENT = 16  # of all operands, in bytes
+_ALIGNMENT = 16  # bytes, for all operands
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ _HOPPER = 90
 _MN_MAJOR_BITS = 16  # width of the types whose operands may be MN-major
 _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # PTX names of operand types
 _MAX_SHARING_BLOCKS = 8  # blocks that prefetch the same columns
-_PREFETCHED_TILES = 16  # of K
+_PREFETCHED_TILES = 16  # K tiles
 _REALLOCATING = 2  # consumer warpgroups, which get registers of the producer
 _PRODUCER_REGISTERS, _CONSUMER_REGISTERS = 40, 232  # per thread then
 

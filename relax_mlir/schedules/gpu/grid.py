@@ -21,7 +21,7 @@ from relax_mlir.schedules.gpu.launch import if_less, launch
 
 __all__ = ["Grid", "for_each_point", "launch_grids"]
 
-_THREADS = 256  # of a block
+_THREADS = 256  # per block
 
 
 @dataclass(frozen=True)

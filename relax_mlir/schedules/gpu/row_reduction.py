@@ -53,7 +53,7 @@ from relax_mlir.schedules.statement_loops import StatementLoops, combiners_of
 
 __all__ = ["RowReduction"]
 
-_THREADS = 256  # of a block with a row per warp
+_THREADS = 256  # per block, with a row per warp
 _ENOUGH_BLOCKS = SM_COUNT * 2
 _PREFETCHED = 4  # vectors per thread
 

@@ -21,7 +21,7 @@ from relax_mlir.schedules.rule import NotApplicable
 
 __all__ = ["RowTile", "choose_row_tile"]
 
-_MIN_UTILIZATION = 0.7  # of a tile's rows, if M is several axes
+_MIN_UTILIZATION = 0.7  # fraction of a tile's rows in use, if M is several axes
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ __all__ = ["ThreadBound"]
 
 _BLOCKS = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 _THREADS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
-_MAX_THREADS = 1024  # of a block
+_MAX_THREADS = 1024  # per block
 
 
 class ThreadBound(GpuRule[Kernel]):

@@ -41,7 +41,7 @@ __all__ = ["SWIZZLE_BYTES", "TmaOperand", "plan_tma_operand", "window_axes"]
 
 SWIZZLE_BYTES = 128  # innermost extent of a box, in bytes, for the 128-byte swizzle
 _MAX_RANK, _MAX_BOX, _MAX_ELEMENT_STRIDE = 5, 256, 8
-_ALIGNMENT = 1024  # of swizzled tiles in shared memory, in bytes
+_ALIGNMENT = 1024  # bytes, for swizzled tiles in shared memory
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from relax_mlir.tools.progress import shown_progress
 
 __all__ = ["add_arguments", "run"]
 
-_WIDTH = 160  # of tables that do not go to a terminal
+_WIDTH = 160  # of tables, if the output is not a terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -324,5 +324,5 @@ def test_wrong_ranks_are_rejected(name: str, shape: list[int], message: str) -> 
 def test_incomplete_kv_cache_is_rejected() -> None:
     model = Form(past=3).model()
     del model.graph.node[0].input[5]
-    with pytest.raises(ModelError, match="go together"):
+    with pytest.raises(ModelError, match="both or neither"):
         import_onnx(model)

@@ -350,7 +350,7 @@ def _norm(
     channel = call.attrs.get("channel_axis")
     positions = tuple(_axis_position(order, axis) for axis in axes)
     if channel is None and list(positions) != sorted(positions):
-        return None  # the weights would need a transposition, too
+        return None  # the weights would need a transposition as well
     attrs: dict[str, Any] = {"axes": positions}
     if channel is not None:
         attrs["channel_axis"] = _axis_position(order, channel)
