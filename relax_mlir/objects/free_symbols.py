@@ -54,7 +54,7 @@ def tir_vars_in_struct_info(sinfo: StructInfo) -> list[prim.Var]:
 
 
 def definable_tir_vars_in_struct_info(sinfo: StructInfo) -> list[prim.Var]:
-    """The variables that struct info can define: sizes that are a variable alone."""
+    """The variables that struct info can define: sizes that are a single variable."""
     return _unique(_definable(sinfo))
 
 

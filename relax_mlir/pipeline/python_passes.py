@@ -60,7 +60,7 @@ class _PythonPass(Pass):
 
 
 class ModulePass(_PythonPass):
-    """Pass of a function from a module and a context to a module."""
+    """Module pass: a Python function from a module and a context to a module."""
 
     method = "transform_module"
 
@@ -75,7 +75,7 @@ class ModulePass(_PythonPass):
 
 
 class FunctionPass(_PythonPass):
-    """Pass of a function that transforms every Relax function."""
+    """Function pass: a Python function that transforms every Relax function."""
 
     method = "transform_function"
 
@@ -88,7 +88,7 @@ class FunctionPass(_PythonPass):
 
 
 class DataflowBlockPass(_PythonPass):
-    """Pass of a function that transforms every dataflow block."""
+    """Dataflow block pass: a Python function that transforms every dataflow block."""
 
     method = "transform_dataflowblock"
 

@@ -51,7 +51,7 @@ def parse_elements(text: str) -> tuple[Element, ...]:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise malformed(text, error.start, "this is not a character") from error
+        raise malformed(text, error.start, "invalid Unicode") from error
     return _Parser(text).read()
 
 

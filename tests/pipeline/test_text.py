@@ -132,7 +132,7 @@ def test_options_are_parsed_by_field_type(
         ("relax-zz-options{is-on,count=1}", "expected a space or `}`, got `,`"),
         ("relax-zz-required", "option `count` is required"),
         ("relax-zz-required{count=10}", "count must be at most 9"),
-        ("cse,\ud800", "character 5: this is not a character"),
+        ("cse,\ud800", "character 5: invalid Unicode"),
         ("any(" * 1000 + "cse" + ")" * 1000, "nested deeper than 50 levels"),
         ("inline{op-pipelines=" + "any(" * 1000 + "}", "nested deeper than 50 levels"),
     ],

@@ -105,7 +105,7 @@ class IndexFacts:
         return is_never_negative(value, self.sizes, self._signs)
 
     def is_pure(self, value: ir.Value) -> bool:
-        """Whether an index depends on variables alone: it can be read as a pure expression."""
+        """Whether an index depends only on variables: it can be read as a pure expression."""
         if value not in self._pure:
             self._pure[value] = self._depends_on_variables(value)
         return self._pure[value]

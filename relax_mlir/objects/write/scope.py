@@ -110,7 +110,7 @@ class ValueScope:
         )
 
     def _has_memory(self, buffer: Buffer) -> bool:
-        """Whether the memory of a buffer is known otherwise."""
+        """Whether the memory of a buffer that has no memref is known, such as by its pointer."""
         data = id(buffer.data)
         is_known = data in self.vars or self.pointers.get(data, buffer) is not buffer
         return is_known or self.entry is not None

@@ -111,7 +111,7 @@ def visible_keys(plan: SoftmaxPlan, first: IndexLike, row: int) -> IndexLike:
 class AttentionThread:
     """Emitter of the softmax of a thread's score fragment.
 
-    Operands of score modifiers that depend on rows alone are loaded on construction.
+    Operands of score modifiers that depend only on rows are loaded on construction.
 
     Args:
         plan: the attention; layout: the fragment layout.

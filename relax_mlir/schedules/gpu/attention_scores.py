@@ -31,7 +31,7 @@ __all__ = ["ScoreModifiers"]
 class ScoreModifiers:
     """Emitter of the score modifiers of a thread.
 
-    Operands that depend on the row or the head alone are loaded on construction.
+    Operands that depend only on the row or the head are loaded on construction.
 
     Args:
         heads: the head's indices; matmul_point: the same by the axes of the score matmul.

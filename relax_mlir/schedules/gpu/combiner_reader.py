@@ -77,7 +77,7 @@ class BlockCombiner:
         )
 
     def _is_independent(self, number: int, start: ir.Value) -> bool:
-        """Whether an accumulator is combined by one known operation, with its value alone."""
+        """Whether an accumulator is combined by one known operation, with only its new value."""
         combiner = self.results[number].owner
         operands = list(combiner.operands)
         if combiner.name == "arith.extui":

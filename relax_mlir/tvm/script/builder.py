@@ -336,7 +336,7 @@ class FunctionFrame(Frame):
             self._register(self.function)
 
     def _register(self, function: Function) -> None:
-        """Adds the function to the open module, or makes it the result of the builder."""
+        """Adds the function to the module under construction, or makes it the result of the builder."""
         module, owner = innermost_frame(ModuleFrame), innermost_frame(IRBuilder)
         if module is not None:
             module.define(self.name, function)
@@ -402,7 +402,7 @@ def _are_compatible(a: StructInfo, b: StructInfo) -> bool:
 
 
 def define_attrs(attrs: Mapping[str, Any]) -> None:
-    """Adds attributes to the open function."""
+    """Adds attributes to the function under construction."""
     current_frame(FunctionFrame, "R.func_attr").attrs.update(attrs)
 
 

@@ -151,7 +151,7 @@ def vdevice(
 
 
 def lookup_vdevice(target_kind: str = "vdevice", device_index: int = -1) -> VDevice:
-    """Looks up a virtual device of the open module by its index, of one kind or of all.
+    """Looks up a virtual device of the current module by its index, of one kind or of all.
 
     Raises:
         ValueError: the module has no such device.
@@ -161,7 +161,7 @@ def lookup_vdevice(target_kind: str = "vdevice", device_index: int = -1) -> VDev
 
 
 def decl_function(name: str, signature: Any) -> GlobalVar:
-    """Declares a function of the open module."""
+    """Declares a function of the module under construction."""
     frame = current_frame(ModuleFrame, "I.decl_function")
     variable = frame.declare(name, signature.struct_info_or_none())
     if getattr(signature, "name", None) is not None:
@@ -170,7 +170,7 @@ def decl_function(name: str, signature: Any) -> GlobalVar:
 
 
 def def_function(name: str, function: Any) -> None:
-    """Defines a function of the open module."""
+    """Defines a function of the module under construction."""
     current_frame(ModuleFrame, "I.def_function").define(name, function)
 
 

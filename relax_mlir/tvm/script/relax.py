@@ -208,22 +208,22 @@ def rewriter(mod: Anything) -> Anything:
 
 
 def arg(name: py_str, ty: Anything) -> Var:
-    """Adds a parameter to the open function."""
+    """Adds a parameter to the function under construction."""
     return current_frame(FunctionFrame, "R.arg").add_param(name, struct_info(ty))
 
 
 def func_name(name: py_str) -> None:
-    """Names the open function."""
+    """Names the function under construction."""
     current_frame(FunctionFrame, "R.func_name").name = name
 
 
 def func_attr(attrs: Mapping[py_str, Anything]) -> None:
-    """Adds attributes to the open function."""
+    """Adds attributes to the function under construction."""
     define_attrs(attrs)
 
 
 def func_ret_struct_info(ret_sinfo: Anything) -> None:
-    """Declares the struct info of the open function's result."""
+    """Declares the result struct info of the function under construction."""
     frame = current_frame(FunctionFrame, "R.func_ret_struct_info")
     frame.ret_info = struct_info(ret_sinfo)
 
@@ -232,7 +232,7 @@ func_ret_type = func_ret_ty = func_ret_struct_info
 
 
 def func_ret_value(value: Anything) -> None:
-    """Sets the result of the open function."""
+    """Sets the result of the function under construction."""
     current_frame(FunctionFrame, "R.func_ret_value").returns(value)
 
 
@@ -262,7 +262,7 @@ def Else() -> BranchFrame:  # noqa: N802  TVM's name
 
 
 def emit(value: Anything, annotate_struct_info: Anything = None) -> Var:
-    """Binds a value to a new variable of the open function."""
+    """Binds a value to a new variable of the function under construction."""
     info = None if annotate_struct_info is None else struct_info(annotate_struct_info)
     return current_frame(FunctionFrame, "R.emit").emit(value, info)
 
@@ -280,7 +280,7 @@ def emit_match_cast(value: Expr, ty: Anything) -> Var:
 
 
 def emit_var_binding(binding: VarBinding | MatchCast) -> Var:
-    """Appends a binding to the open function."""
+    """Appends a binding to the function under construction."""
     return current_frame(FunctionFrame, "R.emit_var_binding").emit_binding(binding)
 
 

@@ -1,4 +1,4 @@
-"""The PrimFunc under construction and its open scopes."""
+"""The PrimFunc under construction and its enclosing scopes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PrimFuncState:
         writer: builds the PrimFunc.
         attrs: its attributes so far.
         ret_type: its return type, if any.
-        blocks: the open blocks, outermost first.
+        blocks: the enclosing blocks, outermost first.
         if_scopes: the open ``T.If`` scopes, outermost first.
         parse_size: parses the text of a symbolic size.
         returns: return types of the module's PrimFuncs, by name.
@@ -98,7 +98,7 @@ def current_prim_func(user: str) -> PrimFuncState:
 
 
 def _implicit_prim_func() -> PrimFuncState | None:
-    """Returns the implicit PrimFunc of the open ``IRBuilder``, for stand-alone statements."""
+    """Returns the implicit PrimFunc of the current ``IRBuilder``, for stand-alone statements."""
     owner = builder.innermost_frame(builder.IRBuilder)
     if owner is None:
         return None
@@ -130,7 +130,7 @@ def current_prim_func_or_none() -> PrimFuncState | None:
 
 
 def current_block(user: str) -> BlockScope:
-    """Returns the innermost open block.
+    """Returns the innermost enclosing block.
 
     Args:
         user: the construct that needs it, for the error message.

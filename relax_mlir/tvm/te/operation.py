@@ -103,7 +103,7 @@ def _axis_names(
         ) from None
     if spec.varkw or spec.defaults or spec.kwonlyargs:
         raise ValueError(
-            "compute: expected a function of index variables alone, got one with "
+            "compute: expected a function of only index variables, got one with "
             "defaults or keywords"
         )
     given = (

@@ -65,7 +65,7 @@ def match_graph(
     start_hint: Var | None = None,
     must_include_hint: bool = False,
 ) -> dict[DFPattern, Var] | None:
-    """:meth:`PatternContext.match_dfb`, with the bound values of variables."""
+    """Implements :meth:`PatternContext.match_dfb`, given the bound values of variables."""
     search = _Search(context, _Uses.of(dfb), PatternMatcher(values))
     if not search.roots:
         return None

@@ -345,7 +345,7 @@ class _Body:
 
 
 def _determines(type_: ir.Type, symbol: str) -> bool:
-    """Whether a type has a dimension that is the symbol alone."""
+    """Whether a type has a dimension that is just the symbol."""
     return f'"{symbol}"' in str(type_)
 
 

@@ -64,7 +64,7 @@ class FunctionParser(StatementParser):
         self.frame = frame
 
     def parse(self, node: ast.FunctionDef) -> None:
-        """Parses a function into the open frame."""
+        """Parses a function into the current frame."""
         with self._variables.frame():
             self.frame.name = node.name
             self.header(node)

@@ -271,7 +271,7 @@ def _quotient(dim: Dim, divisor: Dim) -> Dim:
 def _constrains_one_binding(
     slack: Dim, bindings: Sequence[Sequence[IterSplit]], extents: Mapping[str, Dim]
 ) -> bool:
-    """Whether a predicate depends on the splits of one binding alone."""
+    """Whether a predicate depends only on the splits of one binding."""
     total = loop_dependent_terms(slack, extents)
     loops = {n for n in symbols_of(total) if extents.get(n, 1) != 1}
     candidates = [

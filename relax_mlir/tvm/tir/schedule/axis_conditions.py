@@ -75,7 +75,7 @@ def iter_conditions(
 def _unsupported_predicate(block: ir.Operation, where: str) -> ScheduleError:
     return ScheduleError(
         f"{where}: the predicate of {tree.describe(block)} does not only constrain its iter "
-        "vars: expected comparisons of those alone"
+        "vars: expected comparisons of only those"
     )
 
 

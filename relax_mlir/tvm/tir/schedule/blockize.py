@@ -219,7 +219,7 @@ def _divides(divisor: Dim, size: Dim) -> bool:
 def _divide_trivially(
     value: Dim, extent: Dim, inside: set[str]
 ) -> tuple[_SubBinding, _SubBinding] | None:
-    """The parts of a binding that uses loops of one side alone."""
+    """The parts of a binding that uses loops of only one side."""
     used = set(symbols_of(value))
     one = _SubBinding(1, 0)
     if not used & inside:

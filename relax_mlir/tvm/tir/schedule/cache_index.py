@@ -40,7 +40,7 @@ def cache_index(
     if not found:
         raise ScheduleError(
             f"{where}: {tree.describe(block)}: expected an index expression that is computed "
-            f"{max(threshold, 1)} times or more, got iter vars and constants alone"
+            f"{max(threshold, 1)} times or more, got only iter vars and constants"
         )
     with state.change(block) as indices:
         known = iter_symbols(block, indices)
@@ -77,7 +77,7 @@ def _repeated_indices(block: ir.Operation, threshold: int) -> list[Dim]:
 
 
 def _is_computed(dim: Dim, block: ir.Operation) -> bool:
-    """Whether an index is a nontrivial expression of iter vars alone."""
+    """Whether an index is a nontrivial expression of only iter vars."""
     names = set(symbols_of(dim))
     axes = {iter_symbol(n) for n in range(len(tree.iter_kinds(block)))}
     return bool(names) and names <= axes and str(dim) not in names

@@ -147,7 +147,7 @@ def _check_other_writers(move: _Move, scope: ir.Operation) -> None:
             raise ScheduleError(
                 f"{move.where}: {tree.describe(other)} updates what "
                 f"{tree.describe(move.block)} writes: expected that it reads that, and "
-                f"loops of its spatial axes alone at and around {tree.describe(move.loop)}"
+                f"only loops of its spatial axes at and around {tree.describe(move.loop)}"
             )
 
 

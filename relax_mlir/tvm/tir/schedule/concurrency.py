@@ -86,6 +86,6 @@ def _check_independent(loop: ir.Operation, kind: str, thread: str, where: str) -
             if axis != "S" and not (axis == "R" and across_threads):
                 raise ScheduleError(
                     f"{where}: {tree.describe(block)} has a reduce iter var that depends on "
-                    "the loop: expected spatial ones alone"
+                    "the loop: expected only spatial ones"
                 )
     dependences.check_parallel(loop, thread, where)

@@ -143,7 +143,7 @@ def _padded_sizes(
             raise ScheduleError(
                 f"{_WHERE}: {tree.describe(block)}: axis "
                 f"`{tree.iter_var_names(block)[number]}` is not bound to a loop of its own: "
-                "expected a loop around this block alone for a padded axis"
+                "expected a loop around only this block for a padded axis"
             )
         found[number] = padded
     return found

@@ -79,7 +79,7 @@ class IndexMap:
         )
         if separators:
             raise ValueError(
-                "index map: expected indices alone, got `AXIS_SEPARATOR`. Hint: use "
+                "index map: expected only indices, got `AXIS_SEPARATOR`. Hint: use "
                 "`from_func_with_separators`"
             )
         return made

@@ -104,7 +104,7 @@ class IndexSymbols:
         return self.of(value if selected is None else selected)
 
     def is_size(self, dim: Dim) -> bool:
-        """Whether an expression depends on symbolic sizes of the PrimFunc alone."""
+        """Whether an expression depends only on symbolic sizes of the PrimFunc."""
         return all(_size_name(self.values[name]) for name in symbols_of(dim))
 
     def emit(self, dim: Dim) -> ir.Value:

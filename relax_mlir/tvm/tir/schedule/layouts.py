@@ -431,7 +431,7 @@ def _check_no_reads(value: Any, buffer: ir.Value) -> None:
     if any(isinstance(t, BufferLoad) for t in prim.post_order(prim.convert(value))):
         raise ScheduleError(
             f"transform_layout: the padding of `{accesses.buffer_name(buffer)}` is {value}: "
-            "expected constants and the new indices alone"
+            "expected only constants and the new indices"
         )
 
 

@@ -89,7 +89,7 @@ def has_affine_bindings(
     """Whether block bindings are affine: the loops visit each block instance once.
 
     Args:
-        below: consider this loop and those inside it alone; outer loops are fixed.
+        below: consider only this loop and those inside it; outer loops are fixed.
         may_overlap: whether instances may be visited again, as in overlapping tiles; by
             default, they may if ``below`` is given.
         ignores_predicate: whether to count the instances that the predicate excludes.
@@ -130,7 +130,7 @@ def _is_dominant(block: ir.Operation, root: ir.Operation | None) -> bool:
     """Dominance: whether a block is the only writer, in its scope, of what it writes.
 
     Args:
-        root: consider the blocks in this statement alone.
+        root: consider only the blocks in this statement.
     """
     scope = tree.scope_of(block) if root is None or root == block else root
     return all(
@@ -408,7 +408,7 @@ def check_complete_or_reduction(
     """Reject blocks that are neither complete nor reduction blocks.
 
     Args:
-        root: consider the blocks in this statement alone; by default, the whole scope.
+        root: consider only the blocks in this statement; by default, the whole scope.
 
     Raises:
         ScheduleError: names the failing condition of each.

@@ -83,7 +83,7 @@ class Reduction:
 
     Attributes:
         block: the block.
-        results: its results; each depends on accumulators and new values of the results alone.
+        results: its results; each depends only on accumulators and new values of the results.
     """
 
     block: ir.Operation

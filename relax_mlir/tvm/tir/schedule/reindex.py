@@ -177,7 +177,7 @@ def _match_access(
     if not used <= {*map(iter_symbol, numbers), *_sizes(block, indices)}:
         raise ScheduleError(
             f"{where}: {tree.describe(block)} accesses `{accesses.buffer_name(buffer)}` at "
-            "loop variables: expected its own iter vars alone"
+            "loop variables: expected only its own iter vars"
         )
     found = _Copy(block, buffer, element_indices, numbers, is_read)
     _check_within_buffer(found, indices, where)
@@ -191,7 +191,7 @@ def _check_unconditional(block: ir.Operation, where: str) -> None:
         if not (tree.is_loop(around) or tree.is_predicate(around)):
             raise ScheduleError(
                 f"{where}: {tree.describe(block)} is under a condition and may leave "
-                "out elements: expected one in loops alone"
+                "out elements: expected one nested only in loops"
             )
 
 

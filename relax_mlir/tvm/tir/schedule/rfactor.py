@@ -113,7 +113,7 @@ def _check_loops(
         ):
             raise ScheduleError(
                 f"rfactor: {tree.describe(other)} contains more than one statement: expected "
-                f"that {tree.describe(block)} comes first, and loops of spatial axes alone"
+                f"that {tree.describe(block)} comes first, and only loops of spatial axes"
             )
 
 

@@ -119,7 +119,7 @@ def _check_dependences(
 
 
 def _check_predicate(block: ir.Operation, indices: IndexSymbols) -> None:
-    """Reject predicates that exclude elements in some iterations alone."""
+    """Reject predicates that exclude elements only in some iterations."""
     iter_conditions(block, indices, _WHERE)
     bindings = [indices.of(value) for value in tree.bindings(block)]
     used = {name for value in bindings for name in symbols_of(value)}

@@ -396,7 +396,7 @@ _REFUSED = {
     ),
     "cache_index": (
         lambda s: s.cache_index("B", "global"),
-        r"got iter vars and constants alone",
+        r"got only iter vars and constants",
     ),
     "get_block": (
         lambda s: s.get_block("X"),

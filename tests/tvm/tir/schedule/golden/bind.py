@@ -28,7 +28,7 @@ def steps(sch):
     sch.bind(i, "blockIdx.x")
 
 
-# REFUSED: error: thread_binding: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
+# REFUSED: error: thread_binding: loop `k`: block `B` has a reduce iter var that depends on the loop: expected only spatial ones
 def refused(sch):
     _, k = sch.get_loops("B")
     sch.bind(k, "blockIdx.x")

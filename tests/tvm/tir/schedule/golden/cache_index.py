@@ -27,6 +27,6 @@ def steps(sch):
     sch.cache_index("B", "global")
 
 
-# REFUSED: error: cache_index: block `B`: expected an index expression that is computed 2 times or more, got iter vars and constants alone
+# REFUSED: error: cache_index: block `B`: expected an index expression that is computed 2 times or more, got only iter vars and constants
 def refused(sch):
     sch.cache_index("B", "global", 2)

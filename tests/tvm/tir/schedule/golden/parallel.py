@@ -27,6 +27,6 @@ def steps(sch):
     sch.parallel(sch.get_loops("B")[0])
 
 
-# REFUSED: error: parallel: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
+# REFUSED: error: parallel: loop `k`: block `B` has a reduce iter var that depends on the loop: expected only spatial ones
 def refused(sch):
     sch.parallel(sch.get_loops("B")[1])

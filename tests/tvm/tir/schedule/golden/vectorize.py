@@ -25,6 +25,6 @@ def steps(sch):
     sch.vectorize(sch.get_loops("B")[1])
 
 
-# REFUSED: error: vectorized: loop `k`: block `B` has a reduce iter var that depends on the loop: expected spatial ones alone
+# REFUSED: error: vectorized: loop `k`: block `B` has a reduce iter var that depends on the loop: expected only spatial ones
 def refused(sch):
     sch.vectorize(sch.get_loops("B")[0])
