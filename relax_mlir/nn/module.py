@@ -1,4 +1,4 @@
-"""Modules: trees of layers with parameters, and their containers."""
+"""Modules: trees of layers with parameters, and containers of modules."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ __all__ = [
 def compile_functions(
     mod: IRModule, options: CompileOptions
 ) -> CompiledModel | VMExecutable | KernelModule:
-    """Compile a module of functions in the form that it allows.
+    """Compile a module: to kernels, to a model, or to an executable of the virtual machine.
 
     See :func:`relax_mlir.compile`.
     """

@@ -134,7 +134,7 @@ def _skip_sum(node: OnnxNode, bias: int) -> ir.Value:
 
 @onnx_rule("com.microsoft::SkipLayerNormalization", since=1)
 def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """Layer normalization of a skip sum; returns the sum, too.
+    """Layer normalization of a skip sum; also returns the sum.
 
     Source: onnxruntime, com.microsoft SkipLayerNormalization-1.
     """
@@ -163,7 +163,7 @@ def _normalized(
 
 @onnx_rule("com.microsoft::SkipSimplifiedLayerNormalization", since=1)
 def skip_simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
-    """RMS normalization of a skip sum; returns the sum, too.
+    """RMS normalization of a skip sum; also returns the sum.
 
     Source: onnxruntime, com.microsoft SkipSimplifiedLayerNormalization-1.
     """

@@ -47,7 +47,7 @@ def batch_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
 def _batch_normalized(
     node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
 ) -> list[ir.Value]:
-    """Batch normalization of x of rank 2 or more; in training mode the new statistics, too."""
+    """Batch normalization for rank 2 or more; in training mode also returns new statistics."""
     if node.flag("training_mode", default=False):
         return _train(node, inputs, epsilon)
     return [_normalized(inputs, epsilon)]

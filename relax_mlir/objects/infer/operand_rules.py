@@ -105,7 +105,7 @@ def result_from_data(
     attrs: Mapping[str, Any],  # Any: the type depends on the attribute
     infos: Sequence[StructInfo],
 ) -> StructInfo | None:
-    """The result as far as the data operand alone determines it; None for other cases."""
+    """The part of the result that the data operand alone determines; None in other cases."""
     data = infos[0] if infos else None
     if kind.SHORT_NAME not in _LIKE_DATA or not isinstance(data, TensorStructInfo):
         return None

@@ -319,7 +319,7 @@ class PartialInference:
         result_infos = [self._info(type_, unproven) for type_ in results]
         self._is_certain = not self._has_unproven_equality(assumed)
         if self.kind.SHORT_NAME.startswith("collapse_sum") and not self._is_certain:
-            raise ValueError("sizes differ, as far as they are known")
+            raise ValueError("known sizes differ")
         return (
             result_infos[0] if len(result_infos) == 1 else TupleStructInfo(result_infos)
         )

@@ -32,8 +32,8 @@ class FusePadding(Pass):
 
     These are depthwise reductions over windows and the programs of ``tir-use-winograd``, whose
     schedules predicate loads outside of the image. Other programs read a padded copy faster on
-    CPUs, by loads without predicates; on GPUs, the TMA fills in zeros, and threads have time
-    for predicates.
+    CPUs, by loads without predicates; on GPUs, the TMA fills in zeros, and predicates
+    are cheap.
 
     Args:
         products: whether the target is a GPU: fuse into convolutions over all channels, and

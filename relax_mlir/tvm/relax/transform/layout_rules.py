@@ -92,7 +92,7 @@ def _ndim(arg: Expr) -> int:
 
 
 def _axis_position(order: AxisOrder, axis: int) -> int:
-    """Returns the position of an original axis."""
+    """Returns the position of an original axis in an axis order."""
     return order.index(axis % len(order))
 
 

@@ -44,7 +44,7 @@ _ALWAYS_COPIED = (
 
 
 def fused_name(members: Sequence[ir.OpView]) -> str:
-    """The name of a function of these operations."""
+    """The name of a fused function: ``fused_``, then the names of its operators."""
     parts = ["fused"]
     for op in members:
         if isinstance(op, (CallTirOp, graph.CallOp)):

@@ -54,7 +54,7 @@ class Highlights:
         path_to_annotate: Mapping[AccessPath, str] | None = None,
         obj_to_annotate: Mapping[Any, str] | None = None,
     ) -> Highlights:
-        """Makes one from the options of ``script``."""
+        """Creates highlights from the options of ``script``."""
         return Highlights(
             tuple(path_to_underline or ()),
             tuple(obj_to_underline or ()),
