@@ -34,6 +34,8 @@ _NAMESPACES = frozenset(
     {"ccl", "grad", "image", "inspect", "memory", "nn", "vision", "vm"}
 )
 
+_CASE_OPTIONS = frozenset({"low", "high"})  # arguments of `Case` besides attributes
+
 
 class RelaxOperation(Operation):
     """Base of the relax operations, built from values and Python attributes.
@@ -65,6 +67,11 @@ class RelaxOperation(Operation):
         **kwargs: Any,
     ) -> None:  # Any: upstream's keywords
         super().__init_subclass__(name=name, **kwargs)
+        if taken := sorted(_CASE_OPTIONS & cls.attribute_fields.keys()):
+            raise TypeError(
+                f"`{cls.__name__}`: attribute `{taken[0]}`: expected another name: `Case` "
+                "takes it as the range of random inputs"
+            )
         if onnx is not None:
             onnx_rule(onnx[0], since=onnx[1])(cls._from_onnx_inputs)
 

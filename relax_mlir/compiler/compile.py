@@ -13,7 +13,7 @@ from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.process_exit import awaited_at_exit
 from relax_mlir.support.files import check_path_name
-from relax_mlir.targets.target import Target, target_kind
+from relax_mlir.targets.target import Target, target_device
 
 __all__ = ["compile"]
 
@@ -128,7 +128,7 @@ def _gpu_capability(target: str | Target) -> int | None:
     """Compute capability of this machine's GPU; None for CPU targets."""
     from relax_mlir.runtime.cuda.devices import compute_capability
 
-    return None if target_kind(target) == "cpu" else compute_capability()
+    return None if target_device(target) == "cpu" else compute_capability()
 
 
 def _cache_entry(mod: Any, options: CompileOptions) -> CachedModel | None:

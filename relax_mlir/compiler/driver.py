@@ -91,7 +91,7 @@ def target_of(text: str | Target) -> Target:
         TargetError: the target is unknown.
     """
     target = parse_target(text, object_code.host_cpu)
-    if target.kind != "cpu":
+    if target.device != "cpu":
         return target
     try:
         object_code.check_target(target.triple, target.cpu, target.features, 2)
@@ -266,7 +266,7 @@ def compile(
         UnsupportedError: the target is not a CPU.
     """
     chosen = CompileOptions(**options)
-    if target_of(chosen.target).kind != "cpu":
+    if target_of(chosen.target).device != "cpu":
         raise UnsupportedError(
             f"target `{chosen.target}`: expected a CPU target. Hint: `relax_mlir.compile`"
         )
@@ -308,7 +308,7 @@ def compile_model(
     if database is not None:
         database.apply(module, machine)
     units = split_kernels(module)
-    if machine.kind == "cuda":
+    if machine.device == "cuda":
         units = [u for u in units if u.programs]  # `main` becomes the launch plan
     rest = [s for s in todo if s not in whole]
     with _database_in_errors(database):
@@ -319,7 +319,7 @@ def compile_model(
         _dump_rest(module, rest, Path(dump), len(whole))
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
     kernels = kernel_calls(module, rules)
-    if machine.kind == "cuda":
+    if machine.device == "cuda":
         contents = _contents(module, units, built, signature, machine, kernels)
         return CudaExecutable(contents)
     return Executable(
@@ -394,7 +394,7 @@ def _verify_passes(
     inputs: Sequence[np.ndarray] | None,
 ) -> None:
     """Differential verification of all passes, on a copy of the module."""
-    if machine.kind != "cpu":
+    if machine.device != "cpu":
         raise UnsupportedError(
             f"`verify`: expected a target that this machine executes, got `{machine}`"
         )
@@ -504,7 +504,7 @@ def _compile_text(
     for stage in rest:
         rule = rule or schedule_rule_of(module)  # set at `loops`, never the last stage
         run_stage(module, stage)
-    if target.kind == "cuda":
+    if target.device == "cuda":
         return CompiledUnit(serialize_program(module), rule)
     code = object_code.compile_object(
         module.mlir, triple=target.triple, cpu=target.cpu, features=target.features

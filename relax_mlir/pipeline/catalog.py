@@ -96,24 +96,37 @@ def list_passes() -> dict[str, type[Pass]]:
 
 def unknown_pass(name: str) -> str:
     """Error message for an unknown pass, with suggestions."""
+    modules, class_name = _places(name)
+    for module in filter(importlib.util.find_spec, modules):
+        path = f"{module.replace('.', '/')}.py"
+        return (
+            f"unknown pass `{name}`: expected a frozen dataclass `{class_name}` derived "
+            f"from `Pass` in `{path}`"
+        )
     known = [*_file_names(), *upstream.known_passes()]
     return f"unknown pass `{name}`.{near_misses(name, known)}"
 
 
 def load_pass(name: str) -> type[Pass] | None:
     """The class of one of our passes, or None if it does not exist."""
+    modules, class_name = _places(name)
+    for module in filter(importlib.util.find_spec, modules):
+        kind = getattr(importlib.import_module(module), class_name, None)
+        if _is_concrete(kind):
+            return kind
+    return None
+
+
+def _places(name: str) -> tuple[list[str], str]:
+    """The modules that may have a pass, in lookup order, and its class name."""
     match = _NAME.fullmatch(name)
     if match is None:
-        return None
+        return [], ""
     level, verb_object = match.groups()
+    file_name = verb_object.replace("-", "_")
+    modules = [f"{package}.{file_name}" for package in _PACKAGES[level]]
     class_name = "".join(word.capitalize() for word in verb_object.split("-"))
-    for package in _PACKAGES[level]:
-        module = f"{package}.{verb_object.replace('-', '_')}"
-        if importlib.util.find_spec(module) is not None:
-            kind = getattr(importlib.import_module(module), class_name, None)
-            if _is_concrete(kind):
-                return kind
-    return None
+    return modules, class_name
 
 
 def _is_concrete(kind: object) -> TypeGuard[type[Pass]]:

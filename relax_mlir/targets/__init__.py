@@ -11,7 +11,7 @@ from relax_mlir.targets.target import (
     parse_target,
     plain_stages,
     stages,
-    target_kind,
+    target_device,
 )
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "parse_target",
     "plain_stages",
     "stages",
-    "target_kind",
+    "target_device",
 ]
 
 check_exports(globals())

@@ -25,7 +25,7 @@ __all__ = [
     "parse_target",
     "plain_stages",
     "stages",
-    "target_kind",
+    "target_device",
 ]
 
 
@@ -75,6 +75,11 @@ class Target:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"
+
+    @property
+    def device(self) -> str:
+        """The type of device that runs its code, as :func:`target_device`."""
+        return _KINDS.get(self.kind, self.kind)
 
     @staticmethod
     def from_fields(values: Mapping[str, Any]) -> "Target":  # Any: JSON
@@ -131,11 +136,15 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
     return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
 
 
-def target_kind(target: "str | Target") -> str:
-    """The kind of a target, such as ``cpu``, without detecting hardware."""
+def target_device(target: "str | Target") -> str:
+    """The type of device that runs a target's code, ``cpu`` or ``cuda``.
+
+    Hardware is not detected; an unknown kind is returned as it is.
+    """
     if isinstance(target, Target):
-        return target.kind
-    return _from_tvm_syntax(str(target)).partition(":")[0]
+        return target.device
+    kind = _from_tvm_syntax(str(target)).partition(":")[0]
+    return _KINDS.get(kind, kind)
 
 
 def _from_tvm_syntax(text: str) -> str:
@@ -235,4 +244,5 @@ def _module(target: Target) -> Any:  # Any: a module with these functions
     return importlib.import_module(f"relax_mlir.targets.{target.kind}")
 
 
-_KINDS = ("cpu", "cuda")
+# The type of device that runs the code of each kind of target.
+_KINDS: Mapping[str, str] = {"cpu": "cpu", "cuda": "cuda"}

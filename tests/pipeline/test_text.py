@@ -106,6 +106,10 @@ def test_options_are_parsed_by_field_type(
         ("relax-Zz-options", "unknown pass `relax-Zz-options`"),
         ("tir-../relax/zz", "expected `,` or the end, got `/`"),
         ("relax---init--", "unknown pass"),
+        (
+            "tir-panels",
+            "expected a frozen .*`Panels` .*`relax_mlir/passes/tir/panels.py`",
+        ),
         ("func.func(gpu-kernel-outlining)", "runs on `builtin.module`, not on `func"),
         ("llvm-request-c-wrappers", r"Write `func.func\(llvm-request-c-wrappers\)`"),
         ("func.func(relax-zz-options)", "runs on `builtin.module`, not on `func.func`"),

@@ -23,7 +23,7 @@ from relax_mlir.runtime.host.listing import format_program
 from relax_mlir.runtime.host.program import HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.runtime.ndarray import Device, NDArray, shared
-from relax_mlir.targets import target_kind
+from relax_mlir.targets import target_device
 
 __all__ = [
     "HostCode",
@@ -310,7 +310,7 @@ class VMExecutable:
         moved = {name: code.on(device) for name, code in self._codes.items()}
         options = replace(self.options, ordinal=device.index)
         if self._hosted:
-            check_device(device, target_kind(options.target))
+            check_device(device, target_device(options.target))
         host = self._host.on(device)
         is_here = options == self.options and host is self._host
         if is_here and _are_identical(moved, self._codes):

@@ -41,7 +41,7 @@ from relax_mlir.runtime.host.interpreter import link_function
 from relax_mlir.runtime.host.program import HostFunction
 from relax_mlir.runtime.host.timing import Timing, time_calls
 from relax_mlir.runtime.ndarray import Device, NDArray, is_array, is_on_gpu, shared
-from relax_mlir.targets import target_kind
+from relax_mlir.targets import target_device
 
 __all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
 
@@ -348,7 +348,7 @@ def compile_kernel(module: IRModule, name: str, options: CompileOptions) -> Kern
         if not function_attributes.is_prim_func(function):
             erase(function)
     # GPU launches take sizes, and no other scalars.
-    is_gpu = target_kind(options.target) != "cpu"
+    is_gpu = target_device(options.target) != "cpu"
     pass_options = f"program={name} integers={str(is_gpu).lower()}"
     Pipeline.parse(f"tir-collapse-loops,tir-make-main{{{pass_options}}}").run(alone)
     with alone.context:

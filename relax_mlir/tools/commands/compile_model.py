@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_writable(arguments.output)
     options = compile_options(arguments)
     target = options["target"] = target_of(options.get("target", "cpu"))
-    if arguments.check and target.kind == "cpu":
+    if arguments.check and target.device == "cpu":
         raise UsageError("`--check` is for models that run on a GPU")
     start = time.perf_counter()
     with shown_progress() as progress:

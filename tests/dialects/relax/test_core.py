@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from mlir import ir
+from mlir.ir import FloatAttr, RankedTensorType
 
-from relax_mlir.dialects.relax.core import ConstantOp
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.relax.core import ConstantOp, Relax
 from relax_mlir.errors import IRError
 from relax_mlir.ir.context import new_context
 from relax_mlir.ir.module import MAX_NESTING, IRModule
@@ -97,3 +99,16 @@ def test_brackets_in_strings_and_comments_are_not_nesting() -> None:
         IRModule.parse("module { " + "[" * (MAX_NESTING + 1))
     with pytest.raises(IRError, match="nested deeper"):
         IRModule.parse(f'"\n{brackets}"')
+
+
+def test_attributes_are_not_named_as_the_range_of_a_case(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Relax, "operations", list(Relax.operations))
+
+    with pytest.raises(TypeError, match="`BoundOp`: attribute `low`: expected another"):
+
+        class BoundOp(Relax.Operation, name="zz_bound"):
+            x: Operand[RankedTensorType]
+            y: Result[RankedTensorType]
+            low: FloatAttr
