@@ -65,9 +65,9 @@ from relax_mlir.targets import (
     Target,
     TargetError,
     parse_target,
-    plain_stages,
     stages,
 )
+from relax_mlir.targets.cpu import plain_stages
 
 __all__ = [
     "compile",

@@ -9,7 +9,6 @@ from relax_mlir.targets.target import (
     Target,
     TargetError,
     parse_target,
-    plain_stages,
     stages,
     target_device,
 )
@@ -22,7 +21,6 @@ __all__ = [
     "Target",
     "TargetError",
     "parse_target",
-    "plain_stages",
     "stages",
     "target_device",
 ]

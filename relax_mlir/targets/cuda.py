@@ -15,7 +15,7 @@ from relax_mlir.targets.target import (
     graph_passes,
 )
 
-__all__ = ["plain_stages", "stages", "target"]
+__all__ = ["stages", "target"]
 
 # Compute capability -> LLVM's name of the processor with all its features.
 _MODELS = {"sm_80": "sm_80", "sm_86": "sm_86", "sm_89": "sm_89", "sm_90": "sm_90a"}
@@ -93,7 +93,7 @@ def stages(target: Target, options: LoweringOptions) -> tuple[Stage, ...]:
             f"tir-collapse-loops,tir-fuse-padding{{products=true}},tir-transpose-constants{{{gpu}}},"
             "tir-fuse-horizontal,tir-mark-in-place",
         ),
-        *_to_ptx(target, str(gpu)),
+        *_to_ptx(target, gpu),
     )
 
 
@@ -121,22 +121,8 @@ _MIN_SM_OF_F8 = 90  # FP8 tensor cores
 _MIN_SM_OF_OVERLAP = 90  # programmatic dependent launch
 
 
-def plain_stages(target: Target) -> tuple[Stage, ...]:
-    """The minimal pipeline: no fusion, no schedule rules but the fallback."""
-    return (
-        Stage("tir", "relax-legalize"),
-        *_to_ptx(target, f"{target.gpu} only=Fallback", ""),
-    )
-
-
-def _to_ptx(
-    target: Target, rules: str, blocks: str = "{threads=true}"
-) -> tuple[Stage, ...]:
-    """The stages below the TIR level.
-
-    Args:
-        rules: options of ``schedule-apply-gpu``; blocks: options of ``tir-lower-blocks``.
-    """
+def _to_ptx(target: Target, gpu: Gpu) -> tuple[Stage, ...]:
+    """The stages below the TIR level."""
     libraries = frozenset({"tir.library_convolution", "tir.library_product"})
     launches = libraries | {"gpu", "nvgpu", "nvvm"}
     overlapping = "{overlap=true}" if target.gpu.sm >= _MIN_SM_OF_OVERLAP else ""
@@ -144,12 +130,12 @@ def _to_ptx(
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
             "linalg",
-            f"tir-lower-blocks{blocks},cse,tir-to-linalg",
+            "tir-lower-blocks{threads=true},cse,tir-to-linalg",
             frozenset({"gpu", "tir.block"}),
         ),
         Stage(
             "loops",
-            f"schedule-apply-gpu{{{rules}}},schedule-align-vectors",
+            f"schedule-apply-gpu{{{gpu}}},schedule-align-vectors",
             launches,
         ),
         Stage(

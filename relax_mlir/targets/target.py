@@ -23,7 +23,6 @@ __all__ = [
     "TargetError",
     "graph_passes",
     "parse_target",
-    "plain_stages",
     "stages",
     "target_device",
 ]
@@ -231,12 +230,7 @@ def stages(target: Target, options: LoweringOptions = _DEFAULT) -> tuple[Stage, 
     return _module(target).stages(target, options)
 
 
-def plain_stages(target: Target) -> tuple[Stage, ...]:
-    """The minimal pipeline to executable code, a reference for verification."""
-    return _module(target).plain_stages(target)
-
-
-def _module(target: Target) -> Any:  # Any: a module with these functions
+def _module(target: Target) -> Any:  # Any: a module with `stages`
     if target.kind not in _KINDS:
         raise PipelineError(
             f"target: expected one of the kinds {', '.join(_KINDS)}, got {short_repr(target.kind)}"
