@@ -205,7 +205,8 @@ def apply_user_pipelines(mod: IRModule, options: CompileOptions) -> IRModule:
             continue
         if not callable(pipeline):
             raise ArgumentTypeError(
-                f"`{name}`: expected `default` or a pass, got {short_repr(pipeline)}"
+                f"compile: `{name}`: expected `default` or a pass, got "
+                f"{short_repr(pipeline)}"
             )
         result = pipeline(mod)
         if not isinstance(result, IRModule):
