@@ -10,6 +10,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.errors import PassError
+from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import blocks_of, own_operations, values_read
 from relax_mlir.objects import prim
@@ -103,10 +104,20 @@ def outline_groups(
         outliner = Outliner(module, lift_constants=lift_constants)
         for group, members in drafts:
             attrs = {**group.attrs, "Primitive": True}
-            outliner.outline(members, fused_name(members), attrs)
+            result = outliner.outline(members, fused_name(members), attrs)
+            if result is not None:
+                _name_as_emitted(result.owner.operation)
         for function in functions:
             erase_unused_inline(function)
         module.forget_scopes()
+
+
+def _name_as_emitted(call: ir.Operation) -> None:
+    """Names the variable of a call as TVM's ``BlockBuilder`` does: ``lv``, or ``gv``."""
+    is_output = function_attributes.OUTPUT in call.attributes
+    call.attributes[function_attributes.NAME] = ir.StringAttr.get(
+        "gv" if is_output else "lv"
+    )
 
 
 def _drafts(
