@@ -140,7 +140,9 @@ class UserOperator:
     ) -> list[ir.Value]:
         """Emit the tensor program of the function, and a call of it."""
         substitution = substitute_symbols(dims_of(value.type for value in operands))
-        types = [substitution.type(value.type) for value in operands]
+        types = [
+            substitution.type(ir.RankedTensorType(value.type)) for value in operands
+        ]
         module = _enclosing_module()
         name = _unique_name(module, self.name.rpartition("::")[2].lower())
         inferred = self._infer(types, attrs)
@@ -182,7 +184,7 @@ class UserOperator:
         return list(results)
 
     def _infer(
-        self, types: Sequence[ir.Type], attrs: Mapping[str, Any]
+        self, types: Sequence[ir.RankedTensorType], attrs: Mapping[str, Any]
     ) -> list[ir.RankedTensorType]:
         """The result types: those of the buffers of a program that is thrown away."""
         with ir.InsertionPoint(ir.Module.create().body):

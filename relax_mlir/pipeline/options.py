@@ -29,7 +29,7 @@ from relax_mlir.errors import near_misses
 from relax_mlir.pipeline.syntax import Element, closing_quote, malformed
 from relax_mlir.rewrite.patterns import Pass
 
-__all__ = ["describe_options", "format_options", "make_pass"]
+__all__ = ["describe_options", "format_options", "make_pass", "option_names"]
 
 _BARE = re.compile(r"[^\s{}\"'\\,]+")
 _PART = re.compile(
@@ -103,6 +103,11 @@ def format_options(pass_: Pass) -> str:
         if option.is_given(getattr(pass_, option.field.name))
     )
     return " ".join(given)
+
+
+def option_names(kind: type[Pass]) -> list[str]:
+    """The names of the options of a class of passes, as pipelines spell them."""
+    return list(_options(kind))
 
 
 def describe_options(kind: type[Pass]) -> list[str]:

@@ -142,14 +142,14 @@ def check(sizes: Sizes, mask: str, precision: str) -> None:
     check_numbers(y, sizes, mask, arrays, precision)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_masks(precision: str, mask: str) -> None:
     check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 65, 200])
 def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
@@ -164,7 +164,7 @@ def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
     check_numbers(y, sizes, "add", arrays, precision)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize(
     ("depth", "values"), [(32, 32), (80, 80), (128, 64), (20, 12), (64, 256)]
@@ -173,7 +173,7 @@ def test_head_dims(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 40, 50, depth, values), "none", precision)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rows", [128, 64, 32, 16])
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_every_configuration(precision: str, rows: int) -> None:
@@ -261,7 +261,7 @@ def hidden(number: float, precision: str) -> tuple[Sizes, list[np.ndarray]]:
     return sizes, arrays
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", ["f32", "tf32", "f16", "bf16"])
 def test_masks_of_large_negative_values(precision: str, number: float) -> None:
@@ -299,7 +299,7 @@ def test_nan_stays_in_its_row(number: float, queries: int) -> None:
     np.testing.assert_allclose(y, right, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (37, 130), (70, 0)])
 def test_dynamic_sizes(queries: int, keys: int, precision: str) -> None:
@@ -357,7 +357,7 @@ def test_shared_subexpressions_are_searched_once() -> None:
     assert rules_of(loops) == {"Attention": 1}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keys", [70, 150, 1000])
 @pytest.mark.parametrize("queries", [1, 3, 7])
 def test_decode_splits_keys(queries: int, keys: int) -> None:
@@ -386,7 +386,7 @@ def test_decode_workspace_is_in_model_memory(emulation: Emulation) -> None:
     np.testing.assert_allclose(y, right, atol=1e-5, rtol=0)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (90, 70), (3, 70)])
@@ -444,7 +444,7 @@ def code_of(module: IRModule, folder: Path, machine: str) -> Counter[str]:
     return instructions(cubin)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("causal_mask", ["TopLeft", None])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("size", [64, 80, 128])

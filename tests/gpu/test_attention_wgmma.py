@@ -60,14 +60,14 @@ def check(sizes: Sizes, mask: str, precision: str, config: str = "") -> None:
     check_numbers(y, sizes, mask, arrays, precision)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("precision", _TYPES)
 def test_masks(precision: str, mask: str) -> None:
     check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("precision", _TYPES)
 @pytest.mark.parametrize("tokens", [33, 64, 65, 127, 128, 300])
 def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
@@ -76,7 +76,7 @@ def test_numbers_of_queries_and_keys(tokens: int, precision: str) -> None:
     check(replace(sizes, keys=17, is_transposed=False), "none", precision)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("precision", _TYPES)
 @pytest.mark.parametrize(
     ("depth", "values"),
@@ -86,7 +86,7 @@ def test_head_dims(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 70, 130, depth, values), "none", precision)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("keys", [128, 64])
 @pytest.mark.parametrize("rows", [128, 64])
 @pytest.mark.parametrize("precision", _TYPES)
@@ -145,7 +145,7 @@ def test_fully_masked_rows_are_nan() -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", _TYPES)
 def test_masks_of_large_negative_values(precision: str, number: float) -> None:
@@ -202,7 +202,7 @@ def test_nan_stays_in_its_row(number: float) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=BOUNDS["f16"])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (70, 130), (70, 0)])
 def test_dynamic_sizes(queries: int, keys: int) -> None:
     """Interleaved heads: token strides are static."""
@@ -263,7 +263,7 @@ def causal(queries: int, keys: int, causal_mask: str | None, dtype: str) -> Case
     return Case(*shapes, causal_mask=causal_mask)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (300, 300), (90, 70)])
@@ -341,7 +341,7 @@ def attended() -> Iterator[Attended]:
         yield loops, inputs, expected
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name",
     [
@@ -385,7 +385,7 @@ def test_refusals(sizes: Sizes, precision: str, sm: int, reason: str) -> None:
         AttentionWgmma(Gpu(sm)).plan(read_kernel(kernel))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("size", "causal_mask"),

@@ -84,7 +84,7 @@ def check(
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("sizes", [(150, 72, 136), (131, 33, 127), (40, 16, 50)])
 @pytest.mark.parametrize("rows", [128, 64, 32])
@@ -139,7 +139,7 @@ def test_batched_split_k() -> None:
     np.testing.assert_allclose(y, x @ w, atol=1e-3, rtol=0)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "tile"),
@@ -365,7 +365,7 @@ def test_gemv(sizes: tuple[int, int, int], is_transposed: bool) -> None:
     check(sizes, is_transposed, "f32", rule="Gemv")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(
     ("precision", "size", "groups"),

@@ -54,7 +54,7 @@ _MODELS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("precision", "name"),
     [
@@ -135,7 +135,7 @@ _AT_FULL_SIZE = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _AT_FULL_SIZE)
 def test_kernels_at_full_size(name: str) -> None:

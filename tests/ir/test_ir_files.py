@@ -6,8 +6,15 @@ from dataclasses import fields
 import pytest
 
 from relax_mlir.pipeline.catalog import list_passes
+from relax_mlir.pipeline.options import option_names
 from relax_mlir.rewrite.patterns import Pass
+from relax_mlir.schedules.target_features import Gpu, VectorUnit
 from tests.mutants import mutation as mutants
+
+# Options that are fields of what a pass knows about the target machine.
+_FEATURES = {
+    f.name.replace("_", "-") for kind in (Gpu, VectorUnit) for f in fields(kind)
+}
 
 
 @pytest.mark.parametrize("name", list_passes())
@@ -22,15 +29,19 @@ def test_every_pass_has_a_file_that_runs_it(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "option"),
     [
-        (name, field.name.replace("_", "-"))
+        (name, option)
         for name, kind in list_passes().items()
-        for field in fields(kind)
-        if field.metadata.get("text", True)
+        for option in option_names(kind)
     ],
 )
 def test_every_option_is_used_by_a_run_line(name: str, option: str) -> None:
-    used = re.compile(rf"{name}{{([^}}]* )?{option}=")
-    assert any(used.search(line) for line in _run_lines(name))
+    """A feature of the target machine, which several passes take, by one of them."""
+    names = list_passes() if option in _FEATURES else [name]
+    assert any(
+        re.search(rf"{name}{{([^}}]* )?{option}=", line)
+        for name in names
+        for line in _run_lines(name)
+    )
 
 
 def test_no_file_belongs_to_no_pass() -> None:

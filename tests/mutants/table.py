@@ -102,7 +102,8 @@ FOLDERS: Mapping[str, str] = {
     "schedules": """
         blocked_summation builder configuration convolution_blocks epilogue
         lane_transpose match_attention match_contraction match_convolution padding
-        pointers rule rule_selection statement_loops vectorize_body winograd
+        pointers rule rule_selection statement_loops target_features vectorize_body
+        winograd
     """,
     "tvm/tir/schedule": """
         analysis annotations base block_layout block_rewrites blockize buffer_access

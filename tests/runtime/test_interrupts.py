@@ -140,6 +140,7 @@ def test_a_long_call_is_interrupted_and_the_next_one_is_right(
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     ["one sum", "matmul of open sizes", "matmul", "while", "loop", "chain", "boxes"],
@@ -234,6 +235,7 @@ def test_a_handler_that_raises_nothing_lets_the_kernel_go_on() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ["ValueError", "RuntimeError", "BufferError"])
 def test_what_a_handler_raises_is_what_the_call_raises(kind: str) -> None:
     source = """

@@ -334,6 +334,7 @@ def _with_matmuls_slow(cases: Mapping[str, Case], kind: str = "") -> list[Any]:
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "case", [*_with_matmuls_slow(_CASES), *_with_matmuls_slow(_SYMBOLIC, "symbolic_")]
 )
@@ -349,6 +350,7 @@ def test_gpu_schedules_match_numpy(case: Case) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", _CASES)
 def test_gpu_schedules_match_numpy_when_run_on_a_cpu(name: str) -> None:
     case = _CASES[name]

@@ -283,7 +283,7 @@ def test_padding_stands_beside_blocks_whose_points_are_in_order(before):
         ),
         (
             lambda i, j, k: Buffer((1,), "float32", "X")[0],
-            "expected constants and the new",
+            "expected only constants and the new",
         ),
     ],
 )
