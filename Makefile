@@ -39,8 +39,9 @@ test: env  ## Everything that CI checks; 25 minutes on two cores
 	$(MAKE) --jobs 2 --output-sync lint native sanitize
 	$(BIN)/pytest -n auto --dist worksteal --run-slow
 
-test-fast: env  ## Passes, pipelines, commands, one case of each operator, two models; three minutes
-	$(BIN)/pytest -n auto --one-case tests/ir tests/pipeline tests/tools tests/ops/test_ops.py tests/models/test_zoo.py
+test-fast: env  ## Passes, pipelines, commands, analyses, one case of each operator, small models; two minutes
+	$(BIN)/pytest -n auto --one-case tests/ir tests/pipeline tests/tools tests/ops tests/dialects \
+	  tests/analysis tests/symbolic tests/schedules tests/models/test_zoo.py
 
 pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto
