@@ -26,6 +26,7 @@ __all__ = [
     "dtype_of",
     "has_known_shape",
     "pack_tuple",
+    "packed_type",
     "packed_values",
     "python_value",
     "shape_and_device_attr",
@@ -220,6 +221,11 @@ def tuple_types(type_: ir.Type) -> list[ir.Type]:
     if not isinstance(type_, ir.TupleType):
         return [type_]
     return [type_.get_type(i) for i in range(type_.num_types)]
+
+
+def packed_type(types: Sequence[ir.Type]) -> ir.Type:
+    """A single type itself, or the tuple type of several; the inverse of :func:`tuple_types`."""
+    return types[0] if len(types) == 1 else ir.TupleType.get_tuple(list(types))
 
 
 def tuple_elements(value: ir.Value) -> list[ir.Value]:

@@ -245,8 +245,10 @@ def match_contractions(program: func.FuncOp) -> list[ContractionBlock]:
 
 def is_contraction(block: BlockOp) -> bool:
     """Whether a reduction block sums products of elements of two different buffers."""
-    found = _multiplied_loads(block)
-    return found is not None and len({load.operands[0] for load, _ in found}) == 2
+    store = only_store(block.body.blocks[0])
+    if store is None or _index_maps(list(store.operands)[2:], _axes(block)) is None:
+        return False
+    return len({load.operands[0] for load, _ in _multiplied_loads(store)}) == 2
 
 
 def _contraction_blocks(function: func.FuncOp) -> list[BlockOp]:
@@ -317,11 +319,11 @@ def _match(block: BlockOp) -> ContractionBlock | None:
     """A reduction block as a contraction of affine operands, at most widened."""
     if "R" not in block.kinds.value or not block.has_init or block.bindings:
         return None
-    found = _multiplied_loads(block)
-    if found is None:
+    store = only_store(block.body.blocks[0])
+    found = [] if store is None else _multiplied_loads(store)
+    if store is None or not found:
         return None
-    axes, store = _axes(block), only_store(block.body.blocks[0])
-    assert store is not None
+    axes = _axes(block)
     output_maps = _index_maps(list(store.operands)[2:], axes)
     first, second = (_operand(load, names, axes) for load, names in found)
     if output_maps is None or first is None or second is None:
@@ -329,22 +331,15 @@ def _match(block: BlockOp) -> ContractionBlock | None:
     return ContractionBlock(block, store.operands[1], output_maps, (first, second))
 
 
-def _multiplied_loads(
-    block: BlockOp,
-) -> list[tuple[ir.OpView, list[str]]] | None:
-    """The loads that a multiply-accumulate block multiplies, with their conversions.
+def _multiplied_loads(store: ir.OpView) -> list[tuple[ir.OpView, list[str]]]:
+    """The two loads that a stored multiply-accumulate multiplies, with their conversions.
 
-    Returns:
-        None for blocks with several stores, one at indices that are not affine, or with
-        operands that are not loaded.
+    Empty for other stores, and operands that are not loaded.
     """
-    store = only_store(block.body.blocks[0])
-    if store is None or _index_maps(list(store.operands)[2:], _axes(block)) is None:
-        return None
     step = MultiplyAccumulate.of(store.operands[0])
     sources = map(converted_source, step.operands if step else ())
     found = [(load, names) for v, names in sources if (load := load_of(v)) is not None]
-    return found if len(found) == 2 else None
+    return found if len(found) == 2 else []
 
 
 _EXTENSIONS = ("arith.extf", "arith.extsi", "arith.extui")

@@ -12,17 +12,22 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.analysis.symbol_substitution import dims_of, substitute_symbols
+from relax_mlir.analysis.symbol_substitution import (
+    SymbolSubstitution,
+    dims_of,
+    substitute_symbols,
+)
 from relax_mlir.compiler import driver
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import from_numpy
 from relax_mlir.dialects.op_interface import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.core import CallDpsPackedOp, CallTirOp, TupleGetItemOp
+from relax_mlir.dialects.relax.core import CallDpsPackedOp, CallTirOp
 from relax_mlir.dialects.tir import Buffer, Builder
 from relax_mlir.errors import MismatchError, RelaxError
 from relax_mlir.frontends.onnx.node_form import check_inputs_and_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.rewrite.functions import flatten_tuple
 from relax_mlir.runtime.registry import register_func
 
 __all__ = ["TensorType", "UserOperator", "op"]
@@ -152,7 +157,7 @@ class UserOperator:
         values = dict(
             zip(builder.symbols, substitution.sizes(builder.symbols), strict=True)
         )
-        results = [_substituted(type_, values) for type_ in inferred]
+        results = list(map(SymbolSubstitution(values, {}).type, inferred))
         if declared is not None and declared != results:
             raise ValueError(
                 f"shape rule: expected {', '.join(map(str, declared))}, got "
@@ -162,9 +167,9 @@ class UserOperator:
             list(operands),
             callee=name,
             sizes=tensors.shape_attr(list(values.values())),
-            results=_single_type(results),
+            results=[tensors.packed_type(results)],
         ).result
-        return _unpack(result, results)
+        return flatten_tuple(result)
 
     def _build(self, builder: Builder, attrs: Mapping[str, Any]) -> list[Buffer]:
         """Call the function.
@@ -212,24 +217,13 @@ class UserOperator:
         result = CallDpsPackedOp(
             list(operands),
             callee=ir.StringAttr.get(callee),
-            results=_single_type(types),
+            results=[tensors.packed_type(types)],
         ).result
-        return _unpack(result, types)
+        return flatten_tuple(result)
 
 
 def _dtype(name: str) -> Any:  # Any: the element type
     return from_numpy(np.dtype(name))
-
-
-def _single_type(types: Sequence[ir.Type]) -> list[ir.Type]:
-    """The type of one result, or a tuple type of several."""
-    return list(types) if len(types) == 1 else [ir.TupleType.get_tuple(list(types))]
-
-
-def _unpack(result: ir.Value, types: Sequence[ir.Type]) -> list[ir.Value]:
-    if len(types) == 1:
-        return [result]
-    return [TupleGetItemOp(result, index=index).result for index in range(len(types))]
 
 
 def _store(name: str, output: np.ndarray, array: np.ndarray) -> None:
@@ -244,14 +238,6 @@ def _store(name: str, output: np.ndarray, array: np.ndarray) -> None:
             f"{array.dtype}{list(array.shape)}"
         )
     output[...] = array
-
-
-def _substituted(
-    type_: ir.RankedTensorType, values: Mapping[str, shapes.Dim]
-) -> ir.RankedTensorType:
-    """A tensor type with values for its symbols."""
-    shape = [shapes.substitute(dim, values) for dim in tensors.shape_of(type_)]
-    return tensors.tensor_type(shape, tensors.dtype_of(type_))
 
 
 def _enclosing_module() -> Any:  # Any: MLIR's view of the module

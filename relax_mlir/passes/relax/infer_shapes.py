@@ -144,7 +144,7 @@ def _call_types(call: ir.OpView, callee: func.FuncOp) -> list[ir.Type] | None:
     if any(name not in values for name in symbols_in(results)):
         return None  # symbols defined in the callee
     types = [substituted_type(type_, values) for type_ in results]
-    return types if len(types) == 1 else [ir.TupleType.get_tuple(types)]
+    return [tensors.packed_type(types)]
 
 
 def _accepts(param: ir.Type, given: ir.Type) -> bool:

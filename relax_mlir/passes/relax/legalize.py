@@ -372,7 +372,7 @@ def _replace_by_partial_call(
             list(operands),
             callee=callee,
             sizes=tensors.shape_attr(sizes),
-            results=parts if is_one else [ir.TupleType.get_tuple(parts)],
+            results=[tensors.packed_type(parts)],
         )
     for use in list(op.results[0].uses):
         user = use.owner
@@ -399,7 +399,7 @@ def replace_by_call(
             list(operands),
             callee=callee,
             sizes=tensors.shape_attr(sizes),
-            results=results if single else [ir.TupleType.get_tuple(results)],
+            results=[tensors.packed_type(results)],
         )
         copy_script_attributes(op if bound_tuple is None else bound_tuple, call)
         if bound_tuple is not None:

@@ -319,8 +319,8 @@ class _Body:
                 text = ", ".join(f'"{s}"' for s in self.symbols)
                 sizes = ir.Type.parse(f"!relax.sizes<[{text}]>")
                 arguments.append(graph.ShapeExprOp(results=[sizes]).result)
-            result = types if is_one else [ir.TupleType.get_tuple(types)]
-            call = graph.CallOp(arguments, callee=callee, results=result)
+            result = tensors.packed_type(types)
+            call = graph.CallOp(arguments, callee=callee, results=[result])
             copy_script_attributes(
                 self.outputs[0].owner.opview if is_one else last, call
             )

@@ -88,10 +88,12 @@ def _update_call(call: graph.CallOp, function: func.FuncOp, used: list[int]) -> 
     results = list(function.type.results)
     is_one = len(results) == 1
     callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+    type_ = tensors.packed_type(results)
     with ir.InsertionPoint(call), call.location:
-        type_ = results[0] if is_one else ir.TupleType.get_tuple(results)
         new = graph.CallOp(
-            tensors.tuple_elements(call.args), callee=callee, results=[type_]
+            tensors.tuple_elements(call.args),
+            callee=callee,
+            results=[type_],
         )
     copy_script_attributes(call, new)
     for use in list(call.result.uses):
