@@ -152,7 +152,7 @@ def lower_to(
     for stage in remaining_stages(lowered, pipeline):
         if list(LEVELS).index(stage.level) > list(LEVELS).index(to):
             break
-        run_stage(lowered, stage, instruments)
+        run_stage(lowered, stage, instruments, verify_each=bool(instruments))
     return lowered
 
 
@@ -232,15 +232,24 @@ _OUR_PASS = re.compile(r"\b(?:relax|tir|schedule)-[a-z-]+")
 
 
 def run_stage(
-    module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()
+    module: IRModule,
+    stage: Stage,
+    instruments: Sequence[Instrument] = (),
+    *,
+    verify_each: bool = False,
 ) -> None:
     """Run the passes of one pipeline stage, and verify that its level is reached.
+
+    Args:
+        verify_each: as for :meth:`relax_mlir.pipeline.pipeline.Pipeline.run`.
 
     Raises:
         PassError: a pass failed.
         VerificationError: an operation remains that is illegal at the stage's level.
     """
-    Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
+    Pipeline.parse(stage.pipeline).run(
+        module, verify_each=verify_each, instruments=instruments
+    )
     allowed = LEVELS[stage.level] | stage.also
     wrong = illegal_operations(module, allowed)
     if wrong:
@@ -404,7 +413,7 @@ def _verify_passes(
     check = DifferentialCheck(run, run(module), _lowering_passes)
     copy = module.clone()
     for stage in todo:
-        run_stage(copy, stage, [check])
+        run_stage(copy, stage, [check], verify_each=True)
 
 
 def object_cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:

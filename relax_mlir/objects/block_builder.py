@@ -10,6 +10,7 @@ from mlir import ir
 
 from relax_mlir.errors import BuilderError
 from relax_mlir.ir.module import IRModule
+from relax_mlir.ir.traversal import operations_named
 from relax_mlir.objects.compare.structural_equal import (
     structural_equal,
     structural_hash,
@@ -39,6 +40,7 @@ from relax_mlir.objects.function import BaseFunc, Function
 from relax_mlir.objects.function_builder import BlockSequence, FunctionFrame, NameSupply
 from relax_mlir.objects.infer.struct_info import infer_struct_info
 from relax_mlir.objects.operators import normal_form_of
+from relax_mlir.objects.stmt.prim_func import PrimFunc
 
 __all__ = ["BlockBuilder"]
 
@@ -63,7 +65,7 @@ class BlockBuilder:
         self._root_frame = FunctionFrame("", None, {}, is_pure=True, is_private=True)
         # As in TVM, variable names are unique across the functions of one builder.
         self._used_names = self._root_frame.names
-        self._hashes: dict[int, list[str]] | None = None
+        self._functions: _FunctionTable | None = None
         self.func_params: list[Var] = []
 
     @staticmethod
@@ -439,25 +441,17 @@ class BlockBuilder:
         Returns:
             Its global variable, named ``func_name`` or made unique by a number.
         """
-        found = self._equal_function(func)
+        if self._functions is None:
+            self._functions = _FunctionTable()
+            for var, known in self._module.functions.items():
+                self._functions.add(var.name_hint, known)
+        found = self._functions.find(func, self._module)
         if found is not None:
             return self._module.get_global_var(found)
         name = self._unique_function(func_name)
         self._writable_module().update_func(name, func)
-        if self._hashes is not None:
-            self._hashes.setdefault(structural_hash(func), []).append(name)
+        self._functions.add(name, func)
         return self._module.get_global_var(name)
-
-    def _equal_function(self, func: BaseFunc) -> str | None:
-        if self._hashes is None:
-            self._hashes = {}
-            for var, known in self._module.functions.items():
-                names = self._hashes.setdefault(structural_hash(known), [])
-                names.append(var.name_hint)
-        for name in self._hashes.get(structural_hash(func), ()):
-            if name in self._module and structural_equal(self._module[name], func):
-                return name
-        return None
 
     def _unique_function(self, name: str) -> str:
         return NameSupply(self._module.function_names()).fresh(name)
@@ -466,7 +460,7 @@ class BlockBuilder:
         self, gv: GlobalVar | str, updated_func: BaseFunc | ExternFunc
     ) -> None:
         """Adds a function, or replaces the one with this name."""
-        self._hashes = None
+        self._functions = None
         self._writable_module().update_func(gv, updated_func)
 
     def call_te(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
@@ -491,6 +485,45 @@ class BlockBuilder:
         """Binds a call of the PrimFunc that a tensor-expression function generates."""
         name_hint = kwargs.pop("name_hint", "")
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+
+class _FunctionTable:
+    """The functions of a module, to find one that is structurally equal to another.
+
+    Encoding the structure of a function takes longer than building it, so only functions
+    with the same signature and the same number of blocks are compared.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[object, list[tuple[str, BaseFunc]]] = {}  # by summary
+        self._hashes: dict[str, int] = {}  # of those that were compared
+
+    def add(self, name: str, func: BaseFunc) -> None:
+        """Adds a function of the module."""
+        self._named.setdefault(_summary(func), []).append((name, func))
+
+    def find(self, func: BaseFunc, module: IRModule) -> str | None:
+        """The name of an equal function, or None."""
+        alike = self._named.get(_summary(func), ())
+        if not alike:
+            return None
+        hash_ = structural_hash(func)
+        for name, known in alike:
+            if name not in self._hashes:
+                self._hashes[name] = structural_hash(known)
+            if self._hashes[name] != hash_ or name not in module:
+                continue
+            if structural_equal(module[name], func):
+                return name
+        return None
+
+
+def _summary(func: BaseFunc) -> object:
+    """What structurally equal functions have in common, and is quickly derived."""
+    if not isinstance(func, PrimFunc):
+        return type(func)
+    op = func.op
+    return str(op.type), len(operations_named(op, "tir.block"))
 
 
 def _is_unit(expr: Expr) -> bool:

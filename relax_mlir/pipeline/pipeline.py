@@ -60,6 +60,9 @@ class UpstreamPass:
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
 
+_Check = Callable[[IRModule], None]  # raises IRError if the module is invalid
+
+
 @dataclass(frozen=True)
 class Nest:
     """Passes nested under an operation, such as ``func.func(cse)``."""
@@ -124,6 +127,7 @@ class Pipeline:
         module: IRModule,
         *,
         verify: bool = True,
+        verify_each: bool = True,
         instruments: Sequence[Instrument] = (),
     ) -> None:
         """Transform ``module`` in place; if a pass fails, its state is unspecified.
@@ -133,25 +137,48 @@ class Pipeline:
         Args:
             module: the module to transform.
             verify: whether to verify the module before the first and after each pass.
+            verify_each: whether ``relax-verify`` runs after each pass, too. If not, it runs
+                after the last one; MLIR's verifier, which takes less time, after each.
+                After an error all passes run again on a copy, verified each, so that the
+                error names the pass that caused it.
             instruments: callbacks around every pass.
 
         Raises:
             IRError: the module is invalid to begin with.
             PassError: a pass of MLIR failed, or a pass left an invalid module.
         """
+        if verify_each or not verify:
+            self._run(module, verify, verify_each, instruments)
+            return
+        before = module.clone()
+        try:
+            self._run(module, verify, verify_each, instruments)
+        except Exception:
+            self._run(before, verify, True, ())
+            raise
+
+    def _run(
+        self,
+        module: IRModule,
+        verify: bool,
+        verify_each: bool,
+        instruments: Sequence[Instrument],
+    ) -> None:
         # MLIR's bindings abort the process if two threads report errors at once.
         module.context.enable_multithreading(False)
         module.forget_scopes()
         leaves = list(_leaves(self.elements, ()))
         instruments = [*instruments, *context_instruments()]
         with constraints.with_equalities(constraints_of(module)):
-            checker = _first_check(module, leaves) if verify else None
+            checks = _first_check(module, leaves) if verify else ()
         for number, (anchors, leaf) in enumerate(leaves, start=1):
             step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
             run = functools.partial(_run_leaf, anchors, leaf, module)
+            is_last = number == len(leaves)
+            due = checks if verify_each or is_last else checks[:1]
             holding = constraints.with_equalities(constraints_of(module))
             with module.context, ir.Location.unknown(), holding:
-                _run_step(step, run, module, checker, instruments)
+                _run_step(step, run, module, due, instruments)
 
 
 def opt(
@@ -264,7 +291,7 @@ def _run_step(
     step: Step,
     run: Callable[[], None],
     module: IRModule,
-    checker: Checker | None,
+    checks: Sequence[_Check],
     instruments: Sequence[Instrument],
 ) -> None:
     """Run one pass, verify the module, and call the instruments."""
@@ -274,8 +301,7 @@ def _run_step(
         start_s = time.perf_counter()
         run()
         time_s = time.perf_counter() - start_s
-        if checker is not None:
-            _verify_after(step, module, checker)
+        _verify_after(step, module, checks)
         for instrument in reversed(instruments):
             instrument.after_pass(step, module, time_s)
     except Exception as error:
@@ -326,8 +352,8 @@ def _run_leaf(
 
 def _first_check(
     module: IRModule, leaves: "Sequence[tuple[object, OurPass | UpstreamPass]]"
-) -> Checker:
-    """Verify the input module; the returned checker verifies it after each pass.
+) -> Sequence[_Check]:
+    """Verify the input module; returns MLIR's verifier, and ours with what it has verified.
 
     Wrong types are tolerated if the first pass repairs them.
     """
@@ -339,13 +365,12 @@ def _first_check(
     )
     if not repairs:
         checker.check(module)
-    return checker
+    return IRModule.verify, checker.check
 
 
-def _verify_after(step: Step, module: IRModule, checker: Checker) -> None:
-    """Run MLIR's verifier and ours (``relax-verify``)."""
+def _verify_after(step: Step, module: IRModule, checks: Sequence[_Check]) -> None:
     try:
-        module.verify()
-        checker.check(module)
+        for check in checks:
+            check(module)
     except IRError as error:
         raise PassError(f"{step}, left an {error}") from error

@@ -5,9 +5,13 @@ import pytest
 from mlir import ir
 
 from relax_mlir import IRModule, opt
+from relax_mlir.compiler.driver import run_stage
 from relax_mlir.errors import IRError, PassError
+from relax_mlir.passes.relax.normalize import Normalize
 from relax_mlir.passes.relax.simplify import Simplify
 from relax_mlir.passes.relax.verify import Checker, Verify
+from relax_mlir.pipeline.pipeline import Pipeline
+from relax_mlir.targets.target import Stage
 
 MODULE = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -156,6 +160,47 @@ def test_every_pass_is_followed_by_the_check(monkeypatch: pytest.MonkeyPatch) ->
     assert "tensor<?xf32>" not in str(
         opt(module, "relax-simplify,relax-infer-shapes", verify=False)
     )
+
+
+@pytest.mark.parametrize("next_raises", [False, True])
+def test_a_compilation_verifies_last_and_names_the_pass(
+    next_raises: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+
+    def forget_a_size(_: Simplify, module: IRModule) -> None:
+        runs.append("simplify")
+        first = module.func_op("main").entry_block.operations[0]
+        first.results[0].set_type(ir.Type.parse("tensor<?xf32>"))
+
+    def run_next(_: Normalize, module: IRModule) -> None:
+        runs.append("normalize")
+        if next_raises:
+            raise KeyError(str(module))
+
+    monkeypatch.setattr(Simplify, "run", forget_a_size)
+    monkeypatch.setattr(Normalize, "run", run_next)
+    pipeline = Pipeline.parse("relax-verify,relax-simplify,relax-normalize")
+
+    with pytest.raises(PassError, match="`relax-simplify`, left an invalid module"):
+        pipeline.run(IRModule.parse(RELU), verify_each=False)
+
+    assert runs == ["simplify", "normalize", "simplify"]  # again, to find the pass
+    stage = Stage("relax", "relax-simplify")
+    with pytest.raises(PassError, match="`relax-simplify`, left an invalid module"):
+        run_stage(IRModule.parse(RELU), stage)
+
+
+def test_an_error_that_no_invalid_module_caused_is_propagated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(_: Simplify, module: IRModule) -> None:
+        raise KeyError("size")
+
+    monkeypatch.setattr(Simplify, "run", fail)
+
+    with pytest.raises(KeyError, match="size"):
+        Pipeline.parse("relax-simplify").run(IRModule.parse(RELU), verify_each=False)
 
 
 def test_only_a_pass_that_repairs_types_may_start_from_wrong_ones() -> None:
