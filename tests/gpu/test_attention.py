@@ -204,7 +204,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@examples(8)
+@examples(4)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(list(BOUNDS)))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     arrays = prepared(sizes, mask, precision)

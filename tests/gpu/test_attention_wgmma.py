@@ -108,7 +108,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@examples(6)
+@examples(3)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(_TYPES))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     check(sizes, mask, precision)

@@ -113,7 +113,7 @@ def product(monkeypatch: pytest.MonkeyPatch) -> Product:
     return loops, inputs, expected
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name",
     [

@@ -231,7 +231,7 @@ def test_fp8_needs_hopper() -> None:
         )
 
 
-@examples(16)
+@examples(8)
 @given(
     st.tuples(st.integers(1, 150), st.integers(1, 90), st.integers(1, 150)),
     st.booleans(),

@@ -135,6 +135,7 @@ _AT_FULL_SIZE = [
 ]
 
 
+@pytest.mark.every_case
 @pytest.mark.sampled(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _AT_FULL_SIZE)

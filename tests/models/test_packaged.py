@@ -75,6 +75,7 @@ def test_one_compile_serves_lines_of_any_width(
     compare(path, name, {"x": x})
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("height", "width"), [(32, 384), (96, 160), (192, 224)])
 def test_one_compile_serves_pages_of_any_size(height: int, width: int) -> None:
     entry = _BY_NAME["ppocr_det"]

@@ -15,9 +15,10 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 _BY_NAME = {e.name: e for e in zoo.ENTRIES}
 _QUICK = {"fashion_mlp", "mlp_b1", "squeezenet", "bert_tiny", "bert_tiny_decomposed"}
+_LARGE = {"bert_base", "gpt2_decode", "light_resnet50", "mobilenet_v2"}
 
 
-@pytest.mark.parametrize("entry", zoo_models(quick=_QUICK))
+@pytest.mark.parametrize("entry", zoo_models(quick=_QUICK, like_others=_LARGE))
 def test_agrees_with_onnxruntime(entry: zoo.Entry) -> None:
     """Outputs differ by no more than the order of sums explains."""
     data = entry.build().SerializeToString()
@@ -72,6 +73,7 @@ def test_saved_model_answers_the_same(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again, model(images)[0])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
 @pytest.mark.parametrize("target", ["cpu:x86-64-v2", "cpu:x86-64-v3"])

@@ -34,8 +34,8 @@ _LIKE_OTHERS = {
 def _marked(name: str) -> object:
     why = expected_failures().get(name)
     marks = [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
-    # The expansions of a node are nodes that other tests have; one in four of them runs.
-    is_left_out = "_expanded" in name and crc32(name.encode()) % 4
+    # The expansions of a node are nodes that other tests have; one in eight of them runs.
+    is_left_out = "_expanded" in name and crc32(name.encode()) % 8
     if is_left_out or name in _LIKE_OTHERS:
         marks.append(pytest.mark.every_case)
     return pytest.param(name, marks=marks)

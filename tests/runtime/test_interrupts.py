@@ -130,7 +130,7 @@ def _run(source: str, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("kind", _CALLS)
 def test_a_long_call_is_interrupted_and_the_next_one_is_right(
@@ -140,7 +140,7 @@ def test_a_long_call_is_interrupted_and_the_next_one_is_right(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     ["one sum", "matmul of open sizes", "matmul", "while", "loop", "chain", "boxes"],

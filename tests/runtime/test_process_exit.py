@@ -92,7 +92,7 @@ def _program(kind: str) -> str:
     return _SETUP + textwrap.dedent(_CALLS[kind]) + _END
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", _CALLS)
 def test_daemon_threads_inside_calls_end_no_process_by_a_signal(kind: str) -> None:

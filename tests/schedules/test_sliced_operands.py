@@ -199,7 +199,7 @@ def test_an_input_that_is_a_slice(name: str) -> None:
     assert network.rule in rules
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "point"), at_points(NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:
@@ -231,7 +231,7 @@ def run_amx(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("offsets", _OFFSETS[1:], ids=str)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", _AMX)

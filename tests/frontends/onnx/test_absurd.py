@@ -372,6 +372,7 @@ print(len(list(module.func_op("main").entry_block.operations)))
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.slow  # half a minute
 def test_model_of_100_000_nodes_and_weights_is_imported_in_bounds() -> None:
     """Run in a child process with limited memory."""

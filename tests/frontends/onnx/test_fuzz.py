@@ -15,13 +15,13 @@ _WHOLE = [base for base in fuzz_models.bases() if base.name != "external"]
 
 @pytest.mark.slow  # whole models in a process of their own
 def test_mutants_compute_or_raise_clear_errors() -> None:
-    outcomes = fuzz.run(range(150))
+    outcomes = fuzz.run(range(90))
 
-    assert len(outcomes) == 150
+    assert len(outcomes) == 90
     bad = [str(outcome) for outcome in outcomes if not outcome.is_good]
     assert not bad, "\n".join(bad)
     kinds = [outcome.kind for outcome in outcomes]
-    assert all(kinds.count(kind) > 20 for kind in ("ran", "refused at run"))
+    assert all(kinds.count(kind) > 10 for kind in ("ran", "refused at run"))
 
 
 @pytest.mark.slow  # waits for a process that is killed

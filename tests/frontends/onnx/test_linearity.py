@@ -14,6 +14,7 @@ _FEW, _MANY = 200, 800
 _MOST = 4.6  # times the work for 4 times the nodes
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow  # models of hundreds of nodes
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_is_linear_in_the_number_of_nodes(kind: str) -> None:

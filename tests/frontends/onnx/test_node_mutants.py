@@ -15,12 +15,12 @@ from tests.frontends.onnx.single_node import node_model
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_mutants_agree_or_have_a_listed_reason(domain: str) -> None:
     # In a process of their own: onnxruntime may end it.
-    outcomes = run(range(25), domain=domain)
+    outcomes = run(range(15), domain=domain)
 
     bad = [o for o in outcomes if not o.is_good and reason(o) is None]
 
     assert not bad, "\n".join(map(str, bad))
-    assert sum(o.kind == "agrees" for o in outcomes) > 9
+    assert sum(o.kind == "agrees" for o in outcomes) > 5
 
 
 def test_reasons_match_their_operators() -> None:

@@ -521,6 +521,7 @@ def _chosen(kinds: Sequence[Kind], *names: str) -> list[pytest.ParameterSet]:
 _INDICES = ("index of i8 by index_castui", "index of i64 by index_cast")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kind", _chosen([*_SCALARS, *_VECTORS], "i1", "i8", "ui32", *_INDICES, "i8 x 2")
 )

@@ -8,6 +8,7 @@ from benchmarks.networks import network
 _MOST = 1.1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

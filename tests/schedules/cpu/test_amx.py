@@ -175,7 +175,7 @@ def test_results_do_not_depend_on_threads() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-@examples(12)
+@examples(6)
 @given(
     st.tuples(st.integers(5, 70), st.integers(2, 20), st.integers(1, 70)),
     st.booleans(),

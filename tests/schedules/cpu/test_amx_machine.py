@@ -212,6 +212,7 @@ def processor(tmp_path: Path) -> Iterator[None]:
     assert emulator.emulated_products() > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.usefixtures("machine_with_tiles", "processor")
 @pytest.mark.parametrize("threads", [1, 2])

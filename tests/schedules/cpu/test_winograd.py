@@ -271,7 +271,7 @@ _CASES = st.builds(
 
 
 @pytest.mark.slow
-@settings(examples(10), suppress_health_check=[HealthCheck.too_slow])
+@settings(examples(6), suppress_health_check=[HealthCheck.too_slow])
 @given(
     _CASES,
     st.sampled_from(sorted(INPUTS)),

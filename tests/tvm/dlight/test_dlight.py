@@ -334,7 +334,7 @@ def _with_matmuls_slow(cases: Mapping[str, Case], kind: str = "") -> list[Any]:
     ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "case", [*_with_matmuls_slow(_CASES), *_with_matmuls_slow(_SYMBOLIC, "symbolic_")]
 )
@@ -350,7 +350,7 @@ def test_gpu_schedules_match_numpy(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", _CASES)
 def test_gpu_schedules_match_numpy_when_run_on_a_cpu(name: str) -> None:
     case = _CASES[name]
@@ -361,6 +361,7 @@ def test_gpu_schedules_match_numpy_when_run_on_a_cpu(name: str) -> None:
     _check(case, actual.numpy())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _CASES)
 def test_gpu_schedules_compile_to_ptx(name: str) -> None:

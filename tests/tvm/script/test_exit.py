@@ -92,6 +92,7 @@ def test_variable_is_free_outside_of_its_scope(kind: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", [0, 100000])
 def test_random_modules_alive_at_exit(seed: int) -> None:
     made = subprocess.run(

@@ -199,7 +199,7 @@ def test_round_trip_of_a_few_modules(module: IRModule) -> None:
 
 @pytest.mark.slow
 @settings(
-    max_examples=200,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -150,7 +150,7 @@ def test_round_trip_of_a_few_prim_funcs(program: PrimFunc) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(programs())
 def test_round_trip_of_many_prim_funcs(program: PrimFunc) -> None:
     check(program)
