@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.compiler.driver import lower_to, remaining_stages, run_stage, target_of
+from relax_mlir.compiler.host.kernels import kernel_names, with_main
 from relax_mlir.compiler.kernel_modules import kernel_calls, split_kernels
 from relax_mlir.compiler.levels import level_of
-from relax_mlir.compiler.module_kind import module_of
+from relax_mlir.compiler.module_kind import ModuleKind, kind_of, module_of
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.compiler.tuning.database import TuningDatabase
 from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
 from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
+from relax_mlir.objects.function import BaseFunc
 from relax_mlir.passes.schedule.apply import Apply
 from relax_mlir.passes.schedule.apply_gpu import ApplyGpu
 from relax_mlir.pipeline import Pipeline
@@ -105,7 +107,7 @@ class Explanation:
 
 
 def explain(
-    model: IRModule | ModelSource,
+    model: IRModule | BaseFunc | ModelSource,
     *,
     target: str | Target = "cpu",
     precision: str = "f32",
@@ -119,7 +121,7 @@ def explain(
     Generates no machine code, so any target is possible.
 
     Args:
-        model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
+        model: a module, a function, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target, precision, library, winograd, checks: as for :func:`relax_mlir.compile`.
         tuning: the tuning database, as for :func:`relax_mlir.compile`.
 
@@ -136,35 +138,44 @@ def explain(
     )
     module, machine = module_of(model), target_of(options.target)
     database = TuningDatabase.of(module, options.tuning)
-    lowered = lower_to_kernels(module, options)
-    if database is not None:
-        database.apply(lowered, machine)
-    rest = remaining_stages(lowered, stages(machine, options))
-    choices = {
-        name: rule_choice(unit.text, rest)
-        for unit in split_kernels(lowered)
-        if unit.programs
-        for name in unit.programs
-    }
-    return Explanation(_kernels(lowered, choices))
+    kernels: list[KernelExplanation] = []
+    for lowered in lower_to_kernels(module, options):
+        if database is not None:
+            database.apply(lowered, machine)
+        rest = remaining_stages(lowered, stages(machine, options))
+        choices = {
+            name: rule_choice(unit.text, rest)
+            for unit in split_kernels(lowered)
+            if unit.programs
+            for name in unit.programs
+        }
+        kernels += _kernels(lowered, choices)
+    return Explanation(tuple(kernels))
 
 
 _BELOW_KERNELS = ("linalg", "loops", "llvm", "ptx")  # levels
 
 
-def lower_to_kernels(module: IRModule, options: CompileOptions) -> IRModule:
-    """Lower a model to the level ``planned``: ``main`` and the kernels that it calls.
+def lower_to_kernels(module: IRModule, options: CompileOptions) -> list[IRModule]:
+    """Lower what is compiled to the level ``planned``: ``main`` and the kernels it calls.
 
     A module of a lower level is returned as it is.
+
+    Returns:
+        One module for a model; one for each public function of PrimFuncs alone.
 
     Raises:
         RelaxError: the model cannot be lowered.
         UnsupportedError: the model is not compiled ahead of time as a whole.
     """
     if level_of(module) in _BELOW_KERNELS:
-        return module.clone()  # callers reject it
+        return [module.clone()]  # callers reject it
+    if kind_of(module) is ModuleKind.KERNELS:
+        models = [with_main(module, n, options) for n in kernel_names(module)]
+    else:
+        models = [module]
     try:
-        return lower_to(module, options, "planned")
+        return [lower_to(model, options, "planned") for model in models]
     except VerificationError as error:
         raise UnsupportedError(
             f"model: expected one that is compiled ahead of time as a whole, got one with "

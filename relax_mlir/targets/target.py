@@ -132,7 +132,7 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
         raise TargetError(
             f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
         )
-    return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
+    return _module(kind).target(model, host())
 
 
 def target_device(target: "str | Target") -> str:
@@ -227,15 +227,27 @@ def stages(target: Target, options: LoweringOptions = _DEFAULT) -> tuple[Stage, 
     Raises:
         TargetError: the target does not support an option.
     """
-    return _module(target).stages(target, options)
+    return _module(target.kind).stages(target, options)
 
 
-def _module(target: Target) -> Any:  # Any: a module with `stages`
-    if target.kind not in _KINDS:
+def _module(kind: str) -> Any:  # Any: a module with the functions below
+    """The module of a kind of targets.
+
+    Raises:
+        PipelineError: the kind is unknown, or its module lacks a function.
+    """
+    if kind not in _KINDS:
         raise PipelineError(
-            f"target: expected one of the kinds {', '.join(_KINDS)}, got {short_repr(target.kind)}"
+            f"target: expected one of the kinds {', '.join(_KINDS)}, got {short_repr(kind)}"
         )
-    return importlib.import_module(f"relax_mlir.targets.{target.kind}")
+    module = importlib.import_module(f"relax_mlir.targets.{kind}")
+    missing = [n for n in ("target", "stages") if not callable(getattr(module, n, 0))]
+    if missing:
+        raise PipelineError(
+            f"{module.__name__}: expected the functions `target` and `stages`, got none "
+            f"called `{missing[0]}`. Hint: docs/extending.md has an example of a target"
+        )
+    return module
 
 
 # The type of device that runs the code of each kind of target.

@@ -7,6 +7,7 @@ from mlir import ir
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.errors import RelaxError, UnsupportedError
+from relax_mlir.tvm.tir import PrimFunc
 
 _NETWORK = """
     <ir_version: 10, opset_import: ["" : 21]>
@@ -78,6 +79,16 @@ def test_the_layout_of_the_text(network: IRModule) -> None:
     assert (
         "  not Gemm: its first statement is not a sum reduction" in scores.splitlines()
     )
+
+
+def test_prim_funcs_alone_are_explained(network: IRModule) -> None:
+    planned = relax_mlir.lower(network, to="tir")
+    programs = [f for f in planned.functions.values() if isinstance(f, PrimFunc)]
+
+    for program in programs:
+        (kernel,) = relax_mlir.explain(program).kernels
+        assert kernel.name == program.name
+        assert kernel.choice.rule in ("Gemm", "RowWise")
 
 
 def test_many_nodes_are_counted() -> None:

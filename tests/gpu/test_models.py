@@ -142,7 +142,7 @@ _AT_FULL_SIZE = [
 def test_kernels_at_full_size(name: str) -> None:
     module = relax_mlir.import_onnx(network(name).entry.build())
     planned = lower(module, target=_TARGET, to="planned")
-    for task in tuning_tasks(planned, {}):
+    for task in tuning_tasks([planned], {}):
         check_blocks(task)
 
 

@@ -10,7 +10,7 @@ import pytest
 import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.compiler.driver import target_of
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import PipelineError, UnsupportedError
 from relax_mlir.targets import cpu, target, target_device
 
 _TEXT = """
@@ -57,6 +57,17 @@ def test_a_kind_that_runs_on_cpus_is_verified_and_executed() -> None:
 
     np.testing.assert_array_equal(compiled(x)[0], np.maximum(x, 0))
     assert target_of("plain").device == "cpu"
+
+
+@pytest.mark.parametrize("name", ["target", "stages"])
+@pytest.mark.usefixtures("_plain")
+def test_a_kind_that_lacks_a_function_is_refused_by_its_name(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sys.modules["relax_mlir.targets.plain"], name)
+
+    with pytest.raises(PipelineError, match=f"targets.plain: .* called `{name}`"):
+        relax_mlir.compile(IRModule.parse(_TEXT), target="plain")
 
 
 def test_a_gpu_is_not_verified() -> None:

@@ -43,7 +43,14 @@ from relax_mlir.runtime.host.timing import Timing, time_calls
 from relax_mlir.runtime.ndarray import Device, NDArray, is_array, is_on_gpu, shared
 from relax_mlir.targets import target_device
 
-__all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
+__all__ = [
+    "Kernel",
+    "KernelModule",
+    "compile_kernel",
+    "compile_kernels",
+    "kernel_names",
+    "with_main",
+]
 
 
 @dataclass(frozen=True)
@@ -319,13 +326,22 @@ def compile_kernels(module: IRModule, options: CompileOptions) -> KernelModule:
             "`verify`: expected a model, whose results are compared, got PrimFuncs alone, "
             "which write to their arguments"
         )
+    names = kernel_names(module)
+    return KernelModule({n: compile_kernel(module, n, options) for n in names})
+
+
+def kernel_names(module: IRModule) -> list[str]:
+    """Names of the public PrimFuncs of a module; of all of them if all are private.
+
+    Raises:
+        RelaxError: the module has no PrimFunc.
+    """
     functions = [f for f in module.func_ops() if function_attributes.is_prim_func(f)]
     public = [f for f in functions if not function_attributes.is_private(f)]
     selected = public or functions
     if not selected:
         raise RelaxError("module: expected a PrimFunc to compile, got none")
-    names = [f.name.value for f in selected]
-    return KernelModule({n: compile_kernel(module, n, options) for n in names})
+    return [f.name.value for f in selected]
 
 
 def compile_kernel(module: IRModule, name: str, options: CompileOptions) -> Kernel:
@@ -342,6 +358,15 @@ def compile_kernel(module: IRModule, name: str, options: CompileOptions) -> Kern
             required_sizes(module.func_op(name))
     except ValueError as error:
         raise PassError(str(error)) from error
+    alone = with_main(module, name, options)
+    with alone.context:
+        written = _written_inputs(alone)
+    code = driver.compile_model(alone, options.in_folder(name))
+    return Kernel(name, code, written, asserted)
+
+
+def with_main(module: IRModule, name: str, options: CompileOptions) -> IRModule:
+    """The PrimFuncs of a module, and a ``main`` that calls one of them on its parameters."""
     alone = module.clone()
     for function in alone.func_ops():
         # Graphs may not be legal input of the pipeline.
@@ -351,10 +376,7 @@ def compile_kernel(module: IRModule, name: str, options: CompileOptions) -> Kern
     is_gpu = target_device(options.target) != "cpu"
     pass_options = f"program={name} integers={str(is_gpu).lower()}"
     Pipeline.parse(f"tir-collapse-loops,tir-make-main{{{pass_options}}}").run(alone)
-    with alone.context:
-        written = _written_inputs(alone)
-    code = driver.compile_model(alone, options.in_folder(name))
-    return Kernel(name, code, written, asserted)
+    return alone
 
 
 def _assertion_check(name: str, program: PrimFunc) -> HostFunction | None:

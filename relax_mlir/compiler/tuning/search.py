@@ -27,6 +27,7 @@ from relax_mlir.compiler.tuning.tasks import TuningTask, tuning_tasks
 from relax_mlir.errors import TuningError
 from relax_mlir.frontends.onnx.reading import ModelSource
 from relax_mlir.ir.module import IRModule
+from relax_mlir.objects.function import BaseFunc
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Progress
 from relax_mlir.runtime.cpu_features import Machine
@@ -43,7 +44,7 @@ _TOLERANCES = {8: 1e-10, 4: 1e-4, 2: 2e-2, 1: 0.25}  # by itemsize of a float
 
 
 def tune(
-    model: IRModule | ModelSource,
+    model: IRModule | BaseFunc | ModelSource,
     *,
     database: str | os.PathLike[str],
     target: str | Target = "cpu",
@@ -66,7 +67,7 @@ def tune(
     then applies the records.
 
     Args:
-        model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
+        model: a module, a function, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         database: the file for the records; those of other kernels in it are kept.
         target: the target of the model, which this machine must be able to execute.
         precision, winograd: as for :func:`relax_mlir.compile`.
@@ -105,13 +106,13 @@ def tune(
         )
     if total_trials is not None and total_trials < 0:
         raise TuningError(f"total_trials: expected 0 or more, got {total_trials}")
-    lowered = lower_to_kernels(module_of(model), options)
-    rest = remaining_stages(lowered, stages(machine, options))
+    models = lower_to_kernels(module_of(model), options)
+    rest = remaining_stages(models[0], stages(machine, options))
     if not rest or rest[0].level != "linalg":
         raise TuningError("module: expected one whose kernels have not been lowered")
     updated = _read_or_empty(database)
     tuner = _Tuner(machine, rest, options.threads, rounds, object_cache(options.cache))
-    tasks = tuning_tasks(lowered, sizes or {})
+    tasks = tuning_tasks(models, sizes or {})
     records: list[TuningRecord] = []
     for number, task in enumerate(tasks):
         left = trials if total_trials is None else total_trials - _trials_of(records)

@@ -71,19 +71,46 @@ class TuningTask:
         return (rng.random(shape, np.float32) + np.float32(0.5)).astype(dtype)
 
 
-def tuning_tasks(module: IRModule, sizes: Mapping[str, int]) -> list[TuningTask]:
-    """Every distinct kernel of a module at the level ``planned``, with its first call.
+def tuning_tasks(
+    modules: Sequence[IRModule], sizes: Mapping[str, int]
+) -> list[TuningTask]:
+    """Every distinct kernel of modules at the level ``planned``, with its first call.
 
     Kernels with arguments other than buffers of scalars and sizes are omitted.
 
     Args:
-        sizes: values of symbolic sizes of the model; 64 by default.
+        sizes: values of symbolic sizes of the modules; 64 by default.
 
     Raises:
-        TuningError: the model has no symbolic size of a given name.
+        TuningError: no module has a symbolic size of a given name.
     """
+    _check_sizes([_symbols(module.func_op("main")) for module in modules], sizes)
+    tasks: dict[str, TuningTask] = {}
+    for module in modules:
+        for task in _tasks(module, sizes):
+            tasks.setdefault(task.kernel, task)
+    return list(tasks.values())
+
+
+def _check_sizes(
+    symbols: Sequence[Mapping[str, ir.Value]], sizes: Mapping[str, int]
+) -> None:
+    known = {name for names in symbols for name in names}
+    for name, size in sizes.items():
+        if name not in known:
+            listed = sorted(known)
+            expected = ", ".join(f"`{s}`" for s in listed) or "none: all are static"
+            raise TuningError(
+                f"no symbolic size `{name}`: expected {expected}."
+                f"{near_misses(name, listed)}"
+            )
+        if size < 1:
+            raise TuningError(f"size `{name}`: expected 1 or more, got {size}")
+
+
+def _tasks(module: IRModule, sizes: Mapping[str, int]) -> list[TuningTask]:
     main = module.func_op("main")
-    known = _size_arguments(main, sizes)
+    known = {v: sizes.get(name, _DEFAULT_SIZE) for name, v in _symbols(main).items()}
     programs = {f.name.value: f for f in module.func_ops()}
     units = {name: unit for unit in split_kernels(module) for name in unit.programs}
     tasks: dict[str, TuningTask] = {}
@@ -99,21 +126,6 @@ def tuning_tasks(module: IRModule, sizes: Mapping[str, int]) -> list[TuningTask]
             if task is not None:
                 tasks[symbol] = task
     return list(tasks.values())
-
-
-def _size_arguments(main: func.FuncOp, sizes: Mapping[str, int]) -> dict[ir.Value, int]:
-    """Values of the size arguments of ``main``."""
-    symbols = _symbols(main)
-    for name, size in sizes.items():
-        if name not in symbols:
-            expected = ", ".join(f"`{s}`" for s in symbols) or "none: all are static"
-            raise TuningError(
-                f"no symbolic size `{name}`: expected {expected}."
-                f"{near_misses(name, symbols)}"
-            )
-        if size < 1:
-            raise TuningError(f"size `{name}`: expected 1 or more, got {size}")
-    return {value: sizes.get(name, _DEFAULT_SIZE) for name, value in symbols.items()}
 
 
 def _task(

@@ -22,6 +22,7 @@ from relax_mlir.errors import PassError, TuningError
 from relax_mlir.ir.function_attributes import is_prim_func
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.tvm import relax
+from relax_mlir.tvm.script import from_source
 
 # One kernel that has three configurations, and sizes that are known or not.
 _SOFTMAX = """
@@ -289,6 +290,50 @@ def test_kernels_of_one_number_are_tuned(tmp_path: Path, objects: Path) -> None:
     assert [r.name for r in found.found] == ["sum"]
 
 
+_PRIM_FUNCS = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def rows(x: T.Buffer((64, 64), "float32"), y: T.Buffer((64, 64), "float32")):
+        for i, j in T.grid(64, 64):
+            with T.block("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = T.max(x[vi, vj], T.float32(0))
+
+    @T.prim_func
+    def opened(a: T.handle, b: T.handle):
+        k = T.int64()
+        x, y = T.match_buffer(a, (8, k)), T.match_buffer(b, (8, k))
+        for i, j in T.grid(8, k):
+            with T.block("y"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = T.exp(x[vi, vj])
+"""
+
+
+def test_prim_funcs_alone_are_tuned(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, objects: Path
+) -> None:
+    fixed_times(monkeypatch, 3, 2, 4)
+    module, path = from_source(_PRIM_FUNCS), tmp_path / "db.json"
+
+    found = relax_mlir.tune(
+        module, database=path, trials=3, sizes={"k": 9}, cache=objects
+    )
+
+    assert [r.name for r in found.found] == ["rows", "opened"]
+    kernels = relax_mlir.explain(module, tuning=path).kernels
+    assert [k.choice.configuration for k in kernels] == [
+        r.configuration for r in found.found
+    ]
+    made = relax_mlir.compile(module, tuning=path, cache=objects)
+    x = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
+    made["rows"](x, y := np.empty_like(x))
+    np.testing.assert_array_equal(y, np.maximum(x, 0))
+    alone = relax_mlir.tune(module["rows"], database=tmp_path / "one", cache=objects)
+    assert [r.kernel for r in alone.found] == [found.found[0].kernel]
+
+
 def test_trials_of_all_are_no_less_than_none(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="total_trials: expected 0 or more, got -1"):
         relax_mlir.tune(softmax(), database=tmp_path / "db.json", total_trials=-1)
@@ -297,8 +342,8 @@ def test_trials_of_all_are_no_less_than_none(tmp_path: Path) -> None:
 def test_kernels_get_the_sizes_that_main_computes() -> None:
     lowered = relax_mlir.lower(opened(), to="planned")
 
-    tasks = tuning_tasks(lowered, {"n": 3})
-    default = tuning_tasks(lowered, {})[-1]
+    tasks = tuning_tasks([lowered], {"n": 3})
+    default = tuning_tasks([lowered], {})[-1]
 
     task = next(t for t in tasks if "softmax" in t.name)
     f32 = np.dtype(np.float32)
@@ -319,7 +364,7 @@ def test_equal_kernels_are_one_task() -> None:
       return %z : tensor<4x4xf32>
     }""")
 
-    (task,) = tuning_tasks(relax_mlir.lower(module, to="planned"), {})
+    (task,) = tuning_tasks([relax_mlir.lower(module, to="planned")], {})
 
     assert task.outputs == 1
     assert not task.has_indices
