@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from functools import cache
 
 import pytest
 
@@ -58,6 +59,7 @@ def test_every_pass_says_in_one_line_what_it_does(kind: type[Pass]) -> None:
     assert len(summary) <= 88
 
 
+@cache
 def _run_lines(name: str) -> list[str]:
     return [
         line

@@ -139,7 +139,8 @@ def test_a_wrong_module_is_noticed_and_a_right_one_is_not() -> None:
     ]
 
 
-@pytest.mark.slow  # 5 s: a process for each module, and one for each mutant
+@pytest.mark.every_case
+@pytest.mark.slow  # a process for each module, and one for each mutant
 def test_the_command_prints_a_line_for_each_module() -> None:
     names = ["dialects.effects", "relax-split-pads"]
     command = [sys.executable, "-m", "tests.mutants", *names]

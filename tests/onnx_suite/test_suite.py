@@ -27,18 +27,29 @@ _LIKE_OTHERS = {
         "test_inception_v1",
         "test_inception_v2",
     ),
-    *("test_resnet50", "test_vgg19", "test_zfnet512"),
+    *("test_resnet50", "test_vgg19", "test_zfnet512", "test_shufflenet"),
+    "test_squeezenet",
 }
+# Operators with dozens of tests, of which every second one runs.
+_OFTEN = (
+    *("attention", "linear_attention", "layer_normalization", "rotary_embedding"),
+    *("sce", "nllloss", "cast", "castlike", "averagepool", "maxpool", "resize"),
+    *("reduce", "causal_conv", "bitshift", "rms_normalization"),
+)
 
 
 def _marked(name: str) -> object:
     why = expected_failures().get(name)
     marks = [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
     # The expansions of a node are nodes that other tests have; one in eight of them runs.
-    is_left_out = "_expanded" in name and crc32(name.encode()) % 8
-    if is_left_out or name in _LIKE_OTHERS:
+    share = 8 if "_expanded" in name else 2 if _is_frequent(name) else 1
+    if crc32(name.encode()) % share or name in _LIKE_OTHERS:
         marks.append(pytest.mark.every_case)
     return pytest.param(name, marks=marks)
+
+
+def _is_frequent(name: str) -> bool:
+    return name.startswith(tuple(f"test_{operator}_" for operator in _OFTEN))
 
 
 @pytest.mark.slow
