@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relax_mlir.compiler import reference
+    from relax_mlir.compiler.compile import compile
     from relax_mlir.compiler.driver import lower, run
     from relax_mlir.compiler.explain import Explanation, explain
     from relax_mlir.compiler.tuning.database import TuningDatabase
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
 
-from relax_mlir.compiler.compile import compile
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
@@ -52,6 +52,7 @@ _COMPILING = {
     "IRModule": "ir.module",
     "TuningDatabase": "compiler.tuning.database",
     "check_onnx": "frontends.onnx",
+    "compile": "compiler.compile",
     "explain": "compiler.explain",
     "import_onnx": "frontends.onnx",
     "lower": "compiler.driver",
@@ -64,9 +65,16 @@ _COMPILING = {
 
 
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
-    """Load a subpackage, or a name of the compiler, on first use."""
+    """Load a subpackage, or a name of the compiler, on first use.
+
+    Raises:
+        ImportError: the compiler is not installed, but its runtime alone.
+    """
     if name in _COMPILING:
-        module = import_module(f"relax_mlir.{_COMPILING[name]}")
+        try:
+            module = import_module(f"relax_mlir.{_COMPILING[name]}")
+        except ModuleNotFoundError as error:
+            raise _without_compiler(name, error) from error
         found = module if name == "reference" else checked(getattr(module, name))
         globals()[name] = found
         return found
@@ -77,6 +85,20 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
             if error.name != f"relax_mlir.{name}":
                 raise
     raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
+
+
+def _without_compiler(name: str, error: ModuleNotFoundError) -> ImportError:
+    """What to raise where a module of the compiler, or one that it needs, is missing."""
+    return ImportError(
+        f"`relax_mlir.{name}`: the compiler is not installed, or not completely: no module "
+        f"`{error.name}`. Hint: `pip install relax_mlir`",
+        name=error.name,
+    )
+
+
+def __dir__() -> list[str]:
+    """The public names, and what else is loaded."""
+    return sorted({*globals(), *__all__})
 
 
 find_dialects(Path(__file__).parent)

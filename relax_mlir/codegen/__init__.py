@@ -1,1 +1,1 @@
-"""Code generation by LLVM's C API, and JIT linking of object code."""
+"""Code generation by LLVM's C API, and linking of object code."""

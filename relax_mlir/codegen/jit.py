@@ -8,6 +8,7 @@ from relax_mlir.codegen import object_code
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime import cpu
 from relax_mlir.runtime.executable import Signature, as_tensor, make_function
+from relax_mlir.runtime.machine_code import load_code
 from relax_mlir.runtime.margins import with_nan_margins
 
 __all__ = ["run_lowered"]
@@ -38,7 +39,8 @@ def run_lowered(
         opt_level=0,
         passes=_PASSES,
     )
-    library, address = object_code.load_objects((code,), ["main", "main_shapes"])
+    symbols = ("main", "main_shapes")
+    library, address = load_code(object_code.machine_code([code], symbols), symbols)
     constants = {k: with_nan_margins(module.constants[k]) for k in signature.constants}
     function = make_function(signature, constants, address, 1, library)
     inputs = [as_tensor(with_nan_margins(array)) for array in arrays]

@@ -1,25 +1,20 @@
-"""Compilation of modules in the LLVM dialect to object code, and its loading.
+"""Compilation of modules in the LLVM dialect to object code.
 
 Compilation uses LLVM's C API with ctypes. Unlike MLIR's execution engine it returns object
 files, supports all targets of the wheel, is faster, and releases the GIL, so that kernels
-compile in parallel. Loading needs neither MLIR nor LLVM (see :func:`load_objects`).
+compile in parallel.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
-import platform
 import re
-import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any
-
-import tvm_ffi
 
 from relax_mlir.codegen import (
     freeze_branch_indices,
@@ -29,7 +24,8 @@ from relax_mlir.codegen import (
 )
 from relax_mlir.errors import CompileError, near_misses
 from relax_mlir.ir.traversal import own_operations
-from relax_mlir.runtime import cpu as cpu_runtime
+from relax_mlir.runtime.cpu_features import refused_features
+from relax_mlir.runtime.machine_code import LOOKUP, MachineCode
 
 if TYPE_CHECKING:
     from mlir import ir
@@ -40,8 +36,7 @@ __all__ = [
     "check_target",
     "compile_object",
     "host_cpu",
-    "load_objects",
-    "unsupported_features",
+    "machine_code",
 ]
 
 _ASSEMBLY, _OBJECT = 0, 1  # LLVMCodeGenFileType
@@ -61,8 +56,6 @@ _LISTING_S = 60.0  # timeout of ``opt``
 _VECTORIZER = "loop-vectorize<"
 _VECTORIZING = re.compile("^default<O[23sz]>")
 _ANALYSES = "require<globals-aa>,function(invalidate<aa>),require<profile-summary>"
-_LOOKUP = "relax_mlir_addresses"
-_ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
 
 
 def compile_object(
@@ -126,21 +119,9 @@ def host_cpu() -> tuple[str, str, str]:
     Features that the operating system denies to this process are disabled.
     """
     triple, name, features = _system_cpu()
-    refused = unsupported_features()
+    refused = refused_features()
     signed = [f"-{f[1:]}" if f[1:] in refused else f for f in features.split(",")]
     return triple, name, ",".join(signed)
-
-
-@functools.cache
-def unsupported_features() -> frozenset[str]:
-    """Features of the processor that the operating system denies to this process.
-
-    On Linux a process has to request permission for AMX before its first use.
-    """
-    _, _, features = _system_cpu()
-    tiles = {f[1:] for f in features.split(",") if f.startswith("+amx-")}
-    is_refused = bool(tiles) and not cpu_runtime.request_amx_tiles()
-    return frozenset(tiles if is_refused else ())
 
 
 def _system_cpu() -> tuple[str, str, str]:
@@ -158,7 +139,7 @@ def _system_cpu() -> tuple[str, str, str]:
 def address_object(
     symbols: Sequence[str], *, triple: str, cpu: str, features: str
 ) -> bytes:
-    """Compile an object that looks up addresses of symbols for :func:`load_objects`.
+    """Compile an object that looks up addresses of symbols.
 
     The loader exposes only functions of tvm-ffi's calling convention. This object defines
     one that returns an entry of a table of addresses.
@@ -178,7 +159,7 @@ def address_object(
         "\n".join(f"@{name} = external global i8" for name in names)
         + f"""
 @table = private constant [{len(symbols)} x ptr] [{", ".join(f"ptr @{s}" for s in symbols)}]
-define i32 @__tvm_ffi_{_LOOKUP}(ptr %self, ptr %args, i32 %count, ptr %result) {{
+define i32 @__tvm_ffi_{LOOKUP}(ptr %self, ptr %args, i32 %count, ptr %result) {{
   %value = getelementptr i8, ptr %args, i64 8
   %index = load i64, ptr %value
   %entry = getelementptr ptr, ptr @table, i64 %index
@@ -193,47 +174,24 @@ define i32 @__tvm_ffi_{_LOOKUP}(ptr %self, ptr %args, i32 %count, ptr %result) {
     return _assemble(text, (triple, cpu, features, 0))
 
 
-def load_objects(
-    objects: Sequence[bytes], symbols: Sequence[str], *, addresses: bytes | None = None
-) -> tuple[tvm_ffi.Module, dict[str, int]]:
-    """JIT-link objects as one library, and look up addresses of its symbols.
-
-    Symbols are resolved among the objects, in this process (libc, libm, tvm-ffi), and in
-    the native runtime library. Libraries of separate calls are isolated.
+def machine_code(
+    objects: Sequence[bytes],
+    symbols: Sequence[str],
+    target: tuple[str, str, str] | None = None,
+) -> MachineCode:
+    """Object files with the :func:`address_object` of their symbols.
 
     Args:
-        objects: Relocatable object files for this machine.
-        symbols: Plain C symbols defined by the objects.
-        addresses: The :func:`address_object` of these symbols; compiled here if absent,
-            which needs LLVM.
-
-    Returns:
-        The library, which must outlive all uses of the addresses, and the address of each
-        symbol.
-
-    Raises:
-        CompileError: A symbol is undefined or multiply defined, or an object is corrupt.
+        target: triple, processor and features of the objects; by default the host's.
     """
-    import tvm_ffi_orcjit
-
-    _check_symbols(objects, symbols)
-    if addresses is None:
-        addresses = _host_address_object(tuple(symbols))
-    try:
-        # The loader runs the C++ compiler to find its runtime library, which our objects
-        # do not need; os.devnull as compiler fails at once.
-        library = tvm_ffi_orcjit.default_session().load_module(
-            [*objects, addresses], cxx=os.devnull
-        )
-        address = library[_LOOKUP]
-    except (RuntimeError, AttributeError) as error:
-        raise CompileError(f"loading compiled code: {error}") from error
-    return library, {symbol: address(index) for index, symbol in enumerate(symbols)}
+    addresses = _address_object(tuple(symbols), *(target or host_cpu()))
+    return MachineCode(objects=tuple(objects), addresses=addresses)
 
 
 @functools.lru_cache(maxsize=64)
-def _host_address_object(symbols: tuple[str, ...]) -> bytes:
-    triple, cpu, features = host_cpu()
+def _address_object(
+    symbols: tuple[str, ...], triple: str, cpu: str, features: str
+) -> bytes:
     return address_object(symbols, triple=triple, cpu=cpu, features=features)
 
 
@@ -431,61 +389,3 @@ def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
     cpus, _, features = listing.stderr.partition("Available features")
     names = re.compile(r"^  (\S+) +- ", re.MULTILINE)
     return frozenset(names.findall(cpus)), frozenset(names.findall(features))
-
-
-def _check_symbols(objects: Sequence[bytes], symbols: Sequence[str]) -> None:
-    """Report undefined symbols, which the loader prints to stderr only."""
-    if not all(data.startswith(b"\x7fELF") for data in objects):
-        return  # Mach-O: left to the loader
-    defined: set[str] = set()
-    undefined: set[str] = set()
-    try:
-        for data in objects:
-            for name, is_defined in _elf_symbols(data):
-                (defined if is_defined else undefined).add(name)
-    except (struct.error, IndexError, ValueError) as error:
-        raise CompileError(f"an object is corrupt: {error}") from error
-    if absent := [f"`{name}`" for name in symbols if name not in defined]:
-        raise CompileError(f"no object defines {', '.join(absent)}")
-    missing = _not_in_process(undefined - defined)
-    if missing:
-        cpu_runtime.load_library()
-        missing = _not_in_process(missing)
-    if missing:
-        names = ", ".join(f"`{name}`" for name in sorted(missing))
-        raise CompileError(f"compiled code calls undefined functions: {names}")
-
-
-def _not_in_process(names: set[str]) -> set[str]:
-    process = ctypes.CDLL(None)
-    made_by_loader = {"_GLOBAL_OFFSET_TABLE_", "__dso_handle"}
-    return {n for n in names if n not in made_by_loader and not hasattr(process, n)}
-
-
-def _elf_symbols(data: bytes) -> Iterator[tuple[str, bool]]:
-    """Global symbols of a 64-bit little-endian ELF object, and whether it defines them.
-
-    Weak references are omitted, as they may stay undefined. Source: System V ABI, ELF-64.
-    """
-    machine = _ELF_MACHINES.get(platform.machine())
-    (object_machine,) = struct.unpack_from("<18xH", data)
-    if machine is not None and object_machine != machine:
-        raise CompileError(
-            f"an object is for another machine: expected ELF machine {machine} "
-            f"({platform.machine()}), got {object_machine}"
-        )
-    sections_offset, size, count = struct.unpack_from("<40xQ10xHH", data)[0:3]
-    sections = [
-        struct.unpack_from("<IIQQQQIIQQ", data, sections_offset + i * size)
-        for i in range(count)
-    ]
-    for _, kind, _, _, offset, length, link, _, _, entry in sections:
-        if kind != 2:  # SHT_SYMTAB
-            continue
-        strings = sections[link][4]
-        for position in range(offset + entry, offset + length, entry):
-            name, info, _, index = struct.unpack_from("<IBBH", data, position)
-            binding, is_defined = info >> 4, index != 0
-            if binding == 1 or (binding == 2 and is_defined):  # STB_GLOBAL, STB_WEAK
-                end = data.index(b"\0", strings + name)
-                yield data[strings + name : end].decode(), is_defined

@@ -16,6 +16,7 @@ from mlir import ir
 from relax_mlir.codegen import object_code
 from relax_mlir.codegen.jit import run_lowered
 from relax_mlir.codegen.object_cache import ObjectCache, default_cache_dir
+from relax_mlir.codegen.target_machines import machine_of
 from relax_mlir.compiler import reference
 from relax_mlir.compiler.differential_check import (
     DifferentialCheck,
@@ -52,10 +53,9 @@ from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.runtime import cpu as cpu_runtime
-from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.executable import Executable, Signature
+from relax_mlir.runtime.executable import SYMBOLS, Executable, Signature
 from relax_mlir.runtime.process_exit import awaited_at_exit, map_on_threads
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.support.files import check_path_name
@@ -331,11 +331,12 @@ def compile_model(
     if machine.device == "cuda":
         contents = _contents(module, units, built, signature, machine, kernels)
         return CudaExecutable(contents)
+    target = (machine.triple, machine.cpu, machine.features)
     return Executable(
-        [unit.code for unit in built],
+        object_code.machine_code([unit.code for unit in built], SYMBOLS, target),
         signature,
         module.constants,
-        Machine.of(machine.triple, machine.cpu, machine.features),
+        machine_of(*target),
         threads=options.threads,
         kernels=kernels,
     )

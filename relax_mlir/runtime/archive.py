@@ -1,4 +1,4 @@
-"""File format of compiled models for CPUs, ``.rxm``: object code and weights."""
+"""File format of compiled models for CPUs, ``.rxm``: machine code and weights."""
 
 import io
 import os
@@ -19,6 +19,7 @@ from relax_mlir.runtime.container import (
     write_members,
 )
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.runtime.profile import KernelCall
 
 __all__ = [
@@ -32,9 +33,9 @@ __all__ = [
     "write_archive",
 ]
 
-_FORMAT = 3
+_FORMAT = 4
 _MANIFEST = "manifest.json"
-_OBJECTS = "objects/{}.o"
+_LIBRARY, _OBJECT, _ADDRESSES = "code.so", "objects/{}.o", "addresses.o"
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Contents:
     """The contents of a file.
 
     Attributes:
-        code: object files.
+        code: its machine code; that of nothing but constants is empty.
         signature: fields of the signature in JSON form.
         machine: the target of the code.
         constants: the weights by key.
@@ -50,7 +51,7 @@ class Contents:
         kernels: kernel calls of ``main``, in order.
     """
 
-    code: tuple[bytes, ...]
+    code: MachineCode
     signature: Mapping[str, Any]  # Any: JSON
     machine: Machine
     constants: Mapping[str, np.ndarray]
@@ -85,9 +86,10 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
         "machine": asdict(contents.machine),
         "threads": contents.threads,
         "kernels": [asdict(kernel) for kernel in contents.kernels],
-        "objects": len(contents.code),
     }
-    code = {_OBJECTS.format(n): data for n, data in enumerate(contents.code)}
+    objects = {_OBJECT.format(n): o for n, o in enumerate(contents.code.objects)}
+    parts = {_LIBRARY: contents.code.library, _ADDRESSES: contents.code.addresses}
+    code = {name: data for name, data in {**objects, **parts}.items() if data}
     write_members(archive, _MANIFEST, manifest, code, contents.constants)
 
 
@@ -112,10 +114,12 @@ def unpack(data: bytes) -> Contents:
 
 
 def _contents(archive: zipfile.ZipFile) -> Contents:
-    manifest, code = read_manifest(archive, _MANIFEST, _FORMAT, _OBJECTS)
+    manifest, code = read_manifest(archive, _MANIFEST, _FORMAT)
     machine = manifest["machine"]
+    library, addresses = (code.pop(name, b"") for name in (_LIBRARY, _ADDRESSES))
+    objects = tuple(code.pop(_OBJECT.format(number)) for number in range(len(code)))
     return Contents(
-        code,
+        MachineCode(library, objects, addresses),
         manifest["signature"],
         Machine(machine["triple"], machine["cpu"], tuple(machine["features"])),
         read_constants(archive, manifest),

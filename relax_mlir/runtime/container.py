@@ -45,7 +45,8 @@ def write_members(
 ) -> None:
     """Write the manifest, code by member name, and weights."""
     shapes = {k: [a.dtype.name, list(a.shape)] for k, a in constants.items()}
-    complete = json.loads(json.dumps({**manifest, "constants": shapes}))
+    complete = {**manifest, "code": list(code), "constants": shapes}
+    complete = json.loads(json.dumps(complete))
     complete["digest"] = _digest(complete, code.values())
     add_member(archive, name, json.dumps(complete).encode())
     for member, data in code.items():
@@ -56,14 +57,12 @@ def write_members(
 
 
 def read_manifest(
-    archive: zipfile.ZipFile, name: str, version: int, members: str
-) -> tuple[dict[str, Any], tuple[bytes, ...]]:
-    """Read the manifest and the code.
+    archive: zipfile.ZipFile, name: str, version: int
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read the manifest, and the code by member name.
 
     Args:
         version: expected version of the format.
-        members: names of the members with code, a format string of their index; their
-            number is the manifest's ``objects``.
 
     Raises:
         ValueError: the archive is damaged, or of another version.
@@ -73,11 +72,8 @@ def read_manifest(
         raise ValueError(
             f"expected format {version}, got {manifest['format']}. Compile it again"
         )
-    code = tuple(
-        read_member(archive, members.format(number))
-        for number in range(manifest["objects"])
-    )
-    if manifest.pop("digest") != _digest(manifest, code):
+    code = {member: read_member(archive, member) for member in manifest["code"]}
+    if manifest.pop("digest") != _digest(manifest, code.values()):
         raise ValueError("the digest of the code does not match")
     return manifest, code
 

@@ -41,6 +41,7 @@ __all__ = [
     "array_of",
     "check_threads",
     "cpu_count",
+    "cpu_features",
     "get_max_threads",
     "library_path",
     "load_library",
@@ -101,6 +102,17 @@ def request_amx_tiles() -> bool:
     The permission is per process and permanent; further calls have no effect.
     """
     return bool(load_library().relax_rt2_request_tiles())
+
+
+def cpu_features() -> str:
+    """Instruction set extensions of this machine that kernels may use: ``+avx2,-avx512f``.
+
+    Names are LLVM's. AMX also needs :func:`request_amx_tiles`. Empty on systems for which
+    none are known.
+    """
+    function = load_library().relax_rt2_cpu_features
+    function.restype = ctypes.c_char_p
+    return function().decode()
 
 
 def check_threads(count: int, what: str = "threads") -> int:

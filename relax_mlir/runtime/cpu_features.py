@@ -2,13 +2,14 @@
 
 import functools
 import os
-import re
+import platform
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from relax_mlir.codegen import object_code
+from relax_mlir.runtime import cpu
 
-__all__ = ["Machine", "memory_bytes"]
+__all__ = ["Machine", "memory_bytes", "refused_features"]
 
 # Memory limits of cgroups v2 and v1.
 _LIMITS = (
@@ -18,14 +19,6 @@ _LIMITS = (
 
 _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 _SHOWN = 8  # features per message
-# System, cache and cryptography instructions, which a virtual machine may hide: LLVM emits
-# them only for intrinsics, and no kernel has any.
-_NEVER_USED = re.compile(
-    "aes|cldemote|clflushopt|clwb|clzero|enqcmd|fsgsbase|fxsr|hreset|invpcid|kl|lwp"
-    "|mwaitx|pclmul|pconfig|pku|prefetchi|prfchw|ptwrite|rdpid|rdpru|rdrnd|rdseed|rtm"
-    "|serialize|sgx|sha|sha512|shstk|sm3|sm4|tsxldtrk|uintr|usermsr|vaes|vpclmulqdq"
-    "|waitpkg|wbnoinvd|widekl|xsave|xsavec|xsaveopt|xsaves"
-)
 
 
 @dataclass(frozen=True)
@@ -42,29 +35,17 @@ class Machine:
     cpu: str
     features: tuple[str, ...]
 
-    @staticmethod
-    def of(triple: str, cpu: str, features: str) -> "Machine":
-        """The machine of a compilation target.
-
-        Args:
-            features: with signs, ``+avx2,-avx512f``; if empty, those of ``cpu``.
-        """
-        signed = features.split(",") if features else _features_of(triple, cpu)
-        enabled = sorted(f[1:] for f in signed if f.startswith("+"))
-        used = (f for f in enabled if not _NEVER_USED.fullmatch(f))
-        return Machine(triple, cpu, tuple(used))
-
     def obstacle(self) -> str | None:
         """Reason why this machine cannot run such code; None if it can."""
-        triple, cpu, features = object_code.host_cpu()
-        if _platform(self.triple) != _platform(triple):
-            return f"compiled for {self.triple}, this machine is {triple}"
+        host = f"{platform.machine().lower()}-{sys.platform}"
+        if _platform(self.triple) != _platform(host):
+            return f"compiled for {self.triple}, this machine is {host}"
+        refused = refused_features()
         # Features that no host reports are tuning flags, not instructions.
-        absent = {f[1:] for f in features.split(",") if f.startswith("-")}
-        missing = [f for f in self.features if f in absent]
+        missing = [f for f in self.features if f in _absent_features() or f in refused]
         if not missing:
             return None
-        if object_code.unsupported_features().issuperset(missing):
+        if refused.issuperset(missing):
             return (
                 f"compiled for {self.cpu}, and the system does not let this process use "
                 f"{', '.join(missing)}. Linux denies it to a process with small "
@@ -73,36 +54,32 @@ class Machine:
         more = ", ..." if len(missing) > _SHOWN else ""
         names = ", ".join(missing[:_SHOWN])
         return (
-            f"compiled for {self.cpu}, this machine ({cpu}) lacks {names}{more}. "
-            "Compile it again here, or with `--target` for both machines"
+            f"compiled for {self.cpu}, this machine lacks {names}{more}. Compile it "
+            "again here, or with `--target` for both machines"
         )
 
 
 def _platform(triple: str) -> tuple[str, bool]:
     """Architecture, and whether the system is Apple's."""
     architecture, _, rest = triple.partition("-")
-    return _ARCHITECTURES.get(architecture, architecture), "apple" in rest
+    is_apple = "apple" in rest or "darwin" in rest
+    return _ARCHITECTURES.get(architecture, architecture), is_apple
 
 
 @functools.cache
-def _features_of(triple: str, cpu: str) -> tuple[str, ...]:
-    """The features with signs that LLVM enables for a processor."""
-    # Imported late: loading compiled models does not need MLIR.
-    from mlir import ir
-    from mlir.passmanager import PassManager
+def refused_features() -> frozenset[str]:
+    """Features of the processor that the operating system denies to this process.
 
-    context = ir.Context()
-    context.enable_multithreading(False)
-    with context:
-        module = ir.Module.parse(
-            f'module attributes {{llvm.target = #llvm.target<triple = "{triple}", '
-            f'chip = "{cpu}">}} {{}}'
-        )
-        PassManager.parse("builtin.module(llvm-target-to-target-features)").run(
-            module.operation
-        )
-        target = str(module.operation.attributes["llvm.target"])
-    return tuple(re.findall(r'"(\+[^"]+)"', target))
+    On Linux a process has to request permission for AMX before its first use.
+    """
+    tiles = {f[1:] for f in cpu.cpu_features().split(",") if f.startswith("+amx-")}
+    is_refused = bool(tiles) and not cpu.request_amx_tiles()
+    return frozenset(tiles if is_refused else ())
+
+
+@functools.cache
+def _absent_features() -> frozenset[str]:
+    return frozenset(f[1:] for f in cpu.cpu_features().split(",") if f[:1] == "-")
 
 
 @functools.cache

@@ -10,7 +10,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.codegen import object_code
 from relax_mlir.errors import CompileError, OutOfMemoryError, UnknownNameError
 from relax_mlir.runtime import cpu, guard, registry
 from relax_mlir.runtime.archive import (
@@ -21,6 +20,7 @@ from relax_mlir.runtime.archive import (
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.machine_code import LINK, MachineCode, load_code
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.process_exit import awaited_at_exit, begin_call, end_call
@@ -32,6 +32,7 @@ from relax_mlir.support.hooks import Hook
 
 __all__ = [
     "LOAD_HOST_PROGRAM",
+    "SYMBOLS",
     "CompiledModel",
     "Executable",
     "Parameter",
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 
+SYMBOLS = ("main", "main_shapes")  # of the code of a model
+
+
 class Executable(CompiledModel):
     """A model that is compiled ahead of time as a whole; call it with arrays.
 
@@ -48,7 +52,7 @@ class Executable(CompiledModel):
     allowed. Code for another machine can be saved, but not called.
 
     Args:
-        code: object files that define ``main`` and ``main_shapes``.
+        code: machine code that defines ``main`` and ``main_shapes``.
         signature: of ``main``.
         constants: the weights by key.
         machine: the target of the code.
@@ -62,7 +66,7 @@ class Executable(CompiledModel):
 
     def __init__(
         self,
-        code: Sequence[bytes],
+        code: MachineCode,
         signature: Signature,
         constants: Mapping[str, np.ndarray],
         machine: Machine,
@@ -71,7 +75,7 @@ class Executable(CompiledModel):
         kernels: Sequence[KernelCall] = (),
     ) -> None:
         self.threads = cpu.check_threads(threads)
-        self.code = tuple(code)
+        self.code = code
         self.signature = signature
         self.machine = machine
         self.kernels = tuple(kernels)
@@ -79,14 +83,14 @@ class Executable(CompiledModel):
         self._obstacle = machine.obstacle()
         self._function = self._refuse
         if self._obstacle is None:
-            self._loaded = object_code.load_objects(self.code, ["main", "main_shapes"])
+            self._loaded = load_code(code, SYMBOLS)
             self._function = self._wrapped(None)
 
     @property
     def size_bytes(self) -> int:
         """Size of code and weights."""
         weights = sum(array.nbytes for array in self.constants.values())
-        return weights + sum(map(len, self.code))
+        return weights + self.code.size_bytes
 
     def _wrapped(self, recorder: Recorder | None) -> tvm_ffi.Function:
         library, address = self._loaded
@@ -185,7 +189,9 @@ class Executable(CompiledModel):
         write_archive(file, self.contents())
 
     def contents(self) -> Contents:
-        """The contents of the file that :meth:`save` writes."""
+        """The contents of the file that :meth:`save` writes: linked, if possible."""
+        if self.code.objects:
+            self.code = LINK.get()(self.code, self.machine.triple, SYMBOLS) or self.code
         return Contents(
             self.code,
             asdict(self.signature),

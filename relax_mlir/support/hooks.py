@@ -23,6 +23,8 @@ _PROVIDERS: Mapping[str, str] = {
     # Loading a file of a host program, and compiling for the sizes of a call, need the compiler.
     "runtime.load_host_program": "relax_mlir.compiler.host.archive",
     "runtime.respecialize": "relax_mlir.compiler.host.respecialize",
+    # Models that were compiled in this process are linked when they are saved.
+    "runtime.link": "relax_mlir.codegen.linker",
 }
 # The module that registers each global function that compiled code calls by name.
 _FUNCTIONS: Mapping[str, str] = {

@@ -1,13 +1,9 @@
-"""Machine code of modules in the LLVM dialect: making it, loading it, refusing it."""
+"""Machine code of modules in the LLVM dialect: making it, refusing it."""
 
 import ctypes
-import resource
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +11,8 @@ from mlir import ir
 
 from relax_mlir.codegen import object_code
 from relax_mlir.errors import CompileError
-
-DOUBLE = """
-llvm.func @double(%x: f32) -> f32 {
-  %y = llvm.fadd %x, %x : f32
-  llvm.return %y : f32
-}
-"""
+from relax_mlir.runtime.machine_code import load_code
+from tests.codegen.llvm_modules import DOUBLE, HOST, compile_text, resident_kib
 
 # Any: keyword arguments of several types come from dictionaries.
 X86: dict[str, Any] = {
@@ -29,22 +20,11 @@ X86: dict[str, Any] = {
     "cpu": "x86-64",
     "features": "",
 }
-HOST: dict[str, Any] = dict(
-    zip(("triple", "cpu", "features"), object_code.host_cpu(), strict=True)
-)
-
-
-def compile_text(source: str, **options: Any) -> bytes:
-    context = ir.Context()
-    context.allow_unregistered_dialects = True
-    with context, ir.Location.unknown():
-        module = ir.Module.parse(source)
-        return object_code.compile_object(module, **{**HOST, **options})
 
 
 def function_of(data: bytes, symbol: str) -> Callable[[float], float]:
     """A function of one float, which keeps its code alive."""
-    library, address = object_code.load_objects([data], [symbol])
+    library, address = load_code(object_code.machine_code([data], [symbol]), [symbol])
     function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address[symbol])
     function.library = library  # pyright: ignore[reportAttributeAccessIssue]
     return function
@@ -261,65 +241,6 @@ def test_unknown_targets_and_passes_are_errors(
     assert capfd.readouterr().err == ""
 
 
-def test_missing_symbols_are_named(capfd: pytest.CaptureFixture[str]) -> None:
-    data = compile_text(
-        """llvm.func @absent_one()
-        llvm.func @absent_two()
-        llvm.func @f() {
-          llvm.call @absent_one() : () -> ()
-          llvm.call @absent_two() : () -> ()
-          llvm.return
-        }"""
-    )
-
-    with pytest.raises(
-        CompileError, match="undefined functions: `absent_one`, `absent_two`"
-    ):
-        object_code.load_objects([data], ["f"])
-    with pytest.raises(CompileError, match="no object defines `g`"):
-        object_code.load_objects([data], ["g"])
-    assert capfd.readouterr().err == ""
-
-
-def test_objects_see_each_other_but_not_another_load() -> None:
-    callee = compile_text(DOUBLE)
-    caller = compile_text(
-        """llvm.func @double(f32) -> f32
-        llvm.func @quadruple(%x: f32) -> f32 {
-          %a = llvm.call @double(%x) : (f32) -> f32
-          %b = llvm.call @double(%a) : (f32) -> f32
-          llvm.return %b : f32
-        }"""
-    )
-
-    library, address = object_code.load_objects(
-        [caller, callee], ["quadruple", "double"]
-    )
-    quadruple = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address["quadruple"])
-
-    assert quadruple(1.5) == 6.0
-    assert address["double"] != address["quadruple"]
-    with pytest.raises(CompileError, match="`double`"):
-        object_code.load_objects([caller], ["quadruple"])
-    del library
-
-
-@pytest.mark.slow
-def test_damaged_and_foreign_objects_are_errors() -> None:
-    data = compile_text(DOUBLE)
-    arm = {"triple": "aarch64-unknown-linux-gnu", "cpu": "", "features": ""}
-
-    for broken in (data[:300], data[:16], b"\x7fELF", b"garbage", b""):
-        with pytest.raises(CompileError, match=r"corrupt|not recognized"):
-            object_code.load_objects([broken], ["double"])
-    with pytest.raises(CompileError, match="duplicate definition of symbol 'double'"):
-        object_code.load_objects([data, data], ["double"])
-    with pytest.raises(CompileError, match="for another machine"):
-        object_code.load_objects([compile_text(DOUBLE, **arm)], ["double"])
-    with pytest.raises(ValueError, match="`a b`: not a symbol"):
-        object_code.address_object(["a b"], **HOST)
-
-
 def test_threads_compile_at_once() -> None:
     """Also modules of one context, and each gets its own errors."""
     results: dict[int, object] = {}
@@ -375,20 +296,6 @@ def test_compiling_frees_what_it_makes() -> None:
 
 
 @pytest.mark.slow
-def test_unloading_frees_code() -> None:
-    data = compile_text(DOUBLE)
-
-    def work(count: int) -> None:
-        for _ in range(count):
-            object_code.load_objects([data], ["double"])
-
-    work(200)
-    before = resident_kib()
-    work(1000)
-    assert resident_kib() - before < 8192
-
-
-@pytest.mark.slow
 def test_python_runs_while_code_is_made() -> None:
     """The GIL is free: no pause of this thread is as long as the other's work."""
     functions = "".join(DOUBLE.replace("@double", f"@double{i}") for i in range(1500))
@@ -406,36 +313,3 @@ def test_python_runs_while_code_is_made() -> None:
         before, now = now, time.perf_counter()
         longest = max(longest, now - before)
     assert longest < (now - start) / 2
-
-
-@pytest.mark.slow
-def test_loading_needs_neither_mlir_nor_llvm(tmp_path: Path) -> None:
-    data = compile_text(DOUBLE)
-    addresses = object_code.address_object(["double"], **HOST)
-    (tmp_path / "code.o").write_bytes(data)
-    (tmp_path / "addresses.o").write_bytes(addresses)
-    script = """
-import ctypes, sys
-from pathlib import Path
-from relax_mlir.codegen import llvm_c, object_code
-read = lambda name: Path(sys.argv[1], name).read_bytes()
-library, address = object_code.load_objects(
-    [read("code.o")], ["double"], addresses=read("addresses.o"))
-print(ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_float)(address["double"])(4.0))
-assert llvm_c.llvm.cache_info().currsize == llvm_c.mlir.cache_info().currsize == 0
-"""
-    root = Path(__file__).parents[2]
-    run = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.stdout == "8.0\n", run.stderr
-
-
-def resident_kib() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024

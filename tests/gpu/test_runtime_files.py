@@ -113,7 +113,7 @@ def test_a_file_of_another_version_is_refused(
     monkeypatch.undo()
 
     with pytest.raises(
-        ModelError, match=r"expected format 2, got 7\. Compile it again"
+        ModelError, match=r"expected format 3, got 7\. Compile it again"
     ):
         relax_mlir.load(tmp_path / "newer.rxm")
 

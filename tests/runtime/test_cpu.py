@@ -4,7 +4,7 @@ import gc
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import ml_dtypes
@@ -15,6 +15,7 @@ from mlir import ir
 
 from relax_mlir.codegen import object_code
 from relax_mlir.runtime import cpu
+from relax_mlir.runtime.machine_code import load_code
 
 # main: y[i] = exp(x[i]) for i < sizes[0], in tiles of 16 on the pool. shapes: a size
 # derived from the symbol, which nothing but the arena uses.
@@ -119,13 +120,13 @@ VAST_EXP = EXP.replace(
 )
 
 
-def load(source: str, *symbols: str) -> tuple[tvm_ffi.Module, dict[str, int]]:
+def load(source: str, *symbols: str) -> tuple[object, Mapping[str, int]]:
     triple, processor, features = object_code.host_cpu()
     with ir.Context(), ir.Location.unknown():
         data = object_code.compile_object(
             ir.Module.parse(source), triple=triple, cpu=processor, features=features
         )
-    return object_code.load_objects([data], symbols)
+    return load_code(object_code.machine_code([data], symbols), symbols)
 
 
 def make_exp(threads: int = 1, source: str = EXP) -> tvm_ffi.Function:

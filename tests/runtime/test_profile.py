@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 import relax_mlir
+from relax_mlir.codegen.target_machines import machine_of
 from relax_mlir.compiler import driver
 from relax_mlir.errors import CompileError, OutOfMemoryError, UnsupportedError
-from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.profile import KernelCall, KernelTime, Profile
 
@@ -165,7 +165,7 @@ def test_inputs_are_those_of_a_call(layers: Executable) -> None:
 
 def test_code_for_another_machine_is_not_measured(layers: Executable) -> None:
     # Nothing built today has this one's four-operand multiply-add.
-    machine = Machine.of("x86_64-unknown-linux-gnu", "bdver4", "")
+    machine = machine_of("x86_64-unknown-linux-gnu", "bdver4", "")
     model = Executable(layers.code, layers.signature, {}, machine)
 
     with pytest.raises(CompileError, match="this machine"):

@@ -467,7 +467,7 @@ def test_inspect_shows_what_is_in_a_file(
 ) -> None:
     path = models / f"{kind}.rxm"
     for name in (
-        "codegen.object_code.load_objects",
+        "runtime.machine_code.load_code",
         "runtime.executable.Executable.of_contents",
     ):
         monkeypatch.setattr(f"relax_mlir.{name}", None)  # nothing is loaded

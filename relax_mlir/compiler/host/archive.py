@@ -37,6 +37,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import LOAD_HOST_PROGRAM, Executable
 from relax_mlir.runtime.host.program import HostFunction, HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
+from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.source_model import SourceModel
 from relax_mlir.support.files import atomic_file
@@ -132,7 +133,7 @@ def _loaded(
 
 def _constants_archive(constants: Mapping[str, np.ndarray]) -> Contents:
     """Constants as the archive of a model without code."""
-    return Contents((), {}, Machine("", "", ()), constants, 1)
+    return Contents(MachineCode(), {}, Machine("", "", ()), constants, 1)
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

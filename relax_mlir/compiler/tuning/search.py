@@ -12,6 +12,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.codegen.object_cache import ObjectCache
+from relax_mlir.codegen.target_machines import machine_of
 from relax_mlir.compiler.driver import (
     compile_units,
     object_cache,
@@ -23,6 +24,7 @@ from relax_mlir.compiler.kernel_modules import CompilationUnit
 from relax_mlir.compiler.module_kind import module_of
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.compiler.tuning.database import TuningDatabase, TuningRecord, target_key
+from relax_mlir.compiler.tuning.kernel_call import LoadedKernel
 from relax_mlir.compiler.tuning.tasks import TuningTask, tuning_tasks
 from relax_mlir.errors import TuningError
 from relax_mlir.frontends.onnx.reading import ModelSource
@@ -30,8 +32,6 @@ from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Progress
-from relax_mlir.runtime.cpu_features import Machine
-from relax_mlir.runtime.kernel_call import LoadedKernel
 from relax_mlir.targets import Stage, Target, stages
 
 __all__ = ["TRIALS", "tune"]
@@ -97,7 +97,7 @@ def tune(
         progress=progress,
     )
     machine = target_of(options.target)
-    obstacle = Machine.of(machine.triple, machine.cpu, machine.features).obstacle()
+    obstacle = machine_of(machine.triple, machine.cpu, machine.features).obstacle()
     if obstacle is not None:
         raise TuningError(f"target `{target}`: {obstacle}")
     if trials < 1 or rounds < 1:

@@ -46,7 +46,7 @@ __all__ = [
 
 MANIFEST = "cuda.json"  # identifies the format
 
-_FORMAT = 2
+_FORMAT = 3
 _PTX = "kernels/{}.ptx"
 _CHIP = re.compile("sm_[0-9]{2,3}a?")
 
@@ -178,7 +178,6 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
         "chip": contents.chip,
         "plan": contents.plan.fields(),
         "kernels": [asdict(kernel) for kernel in contents.kernels],
-        "objects": len(contents.ptx),
         "check": None,
     }
     arrays = dict(contents.constants)
@@ -239,7 +238,8 @@ def unpack(data: bytes) -> Contents:
 
 
 def _read(archive: zipfile.ZipFile) -> Contents:
-    manifest, ptx = read_manifest(archive, MANIFEST, _FORMAT, _PTX)
+    manifest, code = read_manifest(archive, MANIFEST, _FORMAT)
+    ptx = tuple(code[_PTX.format(number)] for number in range(len(code)))
     arrays = read_constants(archive, manifest)
     signature, check = manifest["signature"], None
     if manifest["check"] is not None:

@@ -103,6 +103,11 @@ RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
 // Number of CPUs available to this process, by its affinity and its cgroup's quota.
 RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
 
+// Instruction set extensions of this machine by LLVM's names, `+avx2,-avx512f`: a `+` if the
+// processor has one and the system saves its registers. Those that kernels may use; others are not
+// listed. AMX also needs relax_rt2_request_tiles. Empty where none are known.
+RELAX_RT2_EXPORT const char* relax_rt2_cpu_features(void);
+
 // Requests permission to use AMX tile registers for this process and all its threads; returns 1 if
 // granted, else 0. Linux kills processes that use them without permission; a grant is permanent. It
 // fails if the alternate signal stack of any thread is too small (ENOSPC), without AMX

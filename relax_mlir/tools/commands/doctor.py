@@ -15,11 +15,11 @@ import numpy as np
 
 from relax_mlir.codegen import llvm_c, object_code
 from relax_mlir.codegen.object_cache import CacheSize, ObjectCache, default_cache_dir
+from relax_mlir.codegen.target_machines import machine_of
 from relax_mlir.compiler.driver import compile, target_of
 from relax_mlir.errors import DeviceError, without_hint
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime import cpu
-from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.devices import Device, device
 from relax_mlir.runtime.cuda.driver import driver
@@ -151,7 +151,7 @@ def _model_name() -> str:
 
 def _vectors() -> str:
     target = target_of("cpu")
-    features = Machine.of(target.triple, target.cpu, target.features).features
+    features = machine_of(target.triple, target.cpu, target.features).features
     units = ", ".join(f for f in features if f.startswith(_VECTOR_UNITS))
     return f"{target.unit.vector_bits} bits: {units}"
 

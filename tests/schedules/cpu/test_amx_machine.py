@@ -17,7 +17,7 @@ from relax_mlir import IRModule, compile, load, lower
 from relax_mlir.codegen import object_code
 from relax_mlir.compiler.driver import target_of
 from relax_mlir.errors import CompileError
-from relax_mlir.runtime import cpu
+from relax_mlir.runtime import cpu, cpu_features
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.targets import parse_target
 from tests.schedules.cpu.amx import (
@@ -144,7 +144,7 @@ def machine_with_tiles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    for function in (object_code.host_cpu, object_code.unsupported_features):
+    for function in (object_code.host_cpu, cpu_features.refused_features):
         function.cache_clear()
 
 
@@ -185,7 +185,7 @@ def test_cpus_without_tiles_request_no_permission(
     monkeypatch.setattr(cpu, "request_amx_tiles", lambda: pytest.fail("it asked"))
     clear_caches()
 
-    assert object_code.unsupported_features() == frozenset()
+    assert cpu_features.refused_features() == frozenset()
 
 
 # execution; on CPUs without AMX a signal handler emulates its instructions

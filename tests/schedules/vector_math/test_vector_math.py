@@ -18,6 +18,7 @@ from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import walk
 from relax_mlir.pipeline import opt
 from relax_mlir.rewrite.patterns import replace
+from relax_mlir.runtime.machine_code import load_code
 from relax_mlir.schedules import vector_math
 
 HOST = object_code.host_cpu()
@@ -183,7 +184,8 @@ def kernel(
 
 
 def kernel_of(text: str, result: str = "f32") -> Kernel:
-    library, addresses = object_code.load_objects([compiled(lowered(text))], ["apply"])
+    code = object_code.machine_code([compiled(lowered(text))], ["apply"])
+    library, addresses = load_code(code, ["apply"])
     dtype = result.replace("f", "float").replace("i", "int")
     return Kernel(library, addresses["apply"], dtype)
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import relax_mlir
+from relax_mlir.codegen.target_machines import machine_of
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.archive import Contents, write_archive
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.tools.cli import main
 from tests.tools.commands.examples import X, relu
 
@@ -85,7 +87,7 @@ def test_code_for_another_machine_is_not_called(compiled: Path) -> None:
 
 
 def test_processor_implies_its_features() -> None:
-    machine = Machine.of("x86_64-unknown-linux-gnu", "znver3", "")
+    machine = machine_of("x86_64-unknown-linux-gnu", "znver3", "")
 
     assert {"avx2", "fma", "sse4.1"} < set(machine.features)
     assert not {"avx512f", "xsave"} & set(machine.features)
@@ -100,7 +102,7 @@ def test_saved_model_is_reproducible(compiled: Path, tmp_path: Path) -> None:
 
 def test_saving_copies_no_weights(tmp_path: Path) -> None:
     weight = np.zeros((1 << 20, 4), np.float32)
-    contents = Contents((), {}, Machine("x", "y", ()), {"w": weight}, 1)
+    contents = Contents(MachineCode(), {}, Machine("x", "y", ()), {"w": weight}, 1)
 
     tracemalloc.start()
     try:

@@ -58,7 +58,7 @@ def write_members(path: Path, found: dict[str, bytes], kind: int = 0) -> None:
             archive.writestr(name, data)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "objects/0.o", "constants/0"])
+@pytest.mark.parametrize("name", ["manifest.json", "code.so", "constants/0"])
 def test_missing_members(name: str, models: Path, tmp_path: Path, call: Call) -> None:
     found = members(models / "model.rxm")
     del found[name]
@@ -84,8 +84,7 @@ def test_code_for_another_architecture(
 
 def test_modified_code(models: Path, tmp_path: Path, call: Call) -> None:
     found = members(models / "model.rxm")
-    found["objects/0.o"] = found["objects/0.o"][:-8] + bytes(8)
-    found["objects/1.o"] = b"garbage" + found["objects/1.o"]
+    found["code.so"] = found["code.so"][:-8] + b"modified"
     write_members(tmp_path / "m.rxm", found)
 
     run = call(*COMMANDS["run"], tmp_path / "m.rxm")
@@ -99,9 +98,11 @@ def test_modified_code(models: Path, tmp_path: Path, call: Call) -> None:
         (b'"threads": 1', b'"threads": 9', "digest of the code does not match"),
         (b'["n", "20"]', b'["n", "99"]', "digest of the code does not match"),
         (b'["n", "20"]', b'["n", "-9"]', "digest of the code does not match"),
-        (b'"format": 3', b'"format": 1', "expected format 3, got 1. Compile it again"),
-        (b'"format": 3', b'"farmot": 2', "format"),
-        (b'"objects": ', b'"objects": 9', "is missing"),
+        (b'"format": 4', b'"format": 1', "expected format 4, got 1. Compile it again"),
+        (b'"format": 4', b'"farmot": 2', "format"),
+        (b'["code.so"', b'["code.so", "a"', "`a` is missing"),
+        (b'["code.so"', b'["constants/0"', "digest of the code does not match"),
+        (b'["code.so"', b'[["code.so"]', "damaged"),
         (b"{", b"[", "damaged"),
         (b"{", b"{" * 100_000, "damaged"),
         (b"{", b"\xff", "damaged"),
@@ -142,9 +143,8 @@ def test_weights_of_impossible_shapes(
     manifest["constants"]["shift"] = [kind, shape]
     del manifest["digest"]
     digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
-    for number in range(manifest["objects"]):
-        code = found[f"objects/{number}.o"]
-        digest.update(len(code).to_bytes(8, "little") + code)
+    for name in manifest["code"]:
+        digest.update(len(found[name]).to_bytes(8, "little") + found[name])
     manifest["digest"] = digest.hexdigest()
     found["manifest.json"] = json.dumps(manifest).encode()
     write_members(tmp_path / "m.rxm", found)

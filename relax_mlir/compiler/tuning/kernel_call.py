@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relax_mlir.codegen import object_code
+from relax_mlir.codegen.object_code import machine_code
 from relax_mlir.errors import OutOfMemoryError
 from relax_mlir.runtime import cpu
+from relax_mlir.runtime.machine_code import load_code
 
 __all__ = ["LoadedKernel"]
 
@@ -42,7 +43,7 @@ class LoadedKernel:
         threads: int = 1,
     ) -> None:
         cpu.load_library()
-        self._library, addresses = object_code.load_objects([code], [symbol])
+        self._library, addresses = load_code(machine_code([code], [symbol]), [symbol])
         self._arrays = list(arrays)  # kept alive: the kernel has only their addresses
         pointer = ctypes.c_void_p
         pointers = (pointer * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
