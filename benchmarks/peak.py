@@ -13,6 +13,7 @@ from mlir import ir
 
 from relax_mlir.codegen import object_code
 from relax_mlir.compiler.driver import target_of
+from relax_mlir.runtime.machine_code import load_code
 from relax_mlir.targets import Target
 
 __all__ = ["FmaPeak"]
@@ -38,9 +39,9 @@ class FmaPeak:
         target = target_of("cpu")
         lanes, chains = target.unit.vector_bits // 32, _chains(target)
         self.flops = 2 * lanes * chains * _ITERATIONS * self.threads
-        self._library, address = object_code.load_objects(
-            [_compiled(lanes, chains, target)], [_SYMBOL]
-        )
+        objects = [_compiled(lanes, chains, target)]
+        code = object_code.machine_code(objects, [_SYMBOL])
+        self._library, address = load_code(code, [_SYMBOL])
         function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)
         self._function = function(address[_SYMBOL])
         self._pool = ThreadPoolExecutor(self.threads) if self.threads > 1 else None

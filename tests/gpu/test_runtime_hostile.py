@@ -204,7 +204,7 @@ def with_junk(whole: Any, path: tuple[Any, ...], junk: Any) -> Any:
     return changed
 
 
-@pytest.mark.parametrize("part", ["plan", "signature", "kernels", "chip", "objects"])
+@pytest.mark.parametrize("part", ["plan", "signature", "kernels", "chip", "code"])
 def test_whatever_stands_in_a_file_it_is_run_or_refused(
     part: str, stub: Stub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
