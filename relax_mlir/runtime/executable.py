@@ -28,10 +28,8 @@ from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.runtime.signing import KeySource
 from relax_mlir.runtime.source_model import SourceModel
-from relax_mlir.support.hooks import Hook
 
 __all__ = [
-    "LOAD_HOST_PROGRAM",
     "SYMBOLS",
     "CompiledModel",
     "Executable",
@@ -333,12 +331,6 @@ def _as_output(array: Any, where: str) -> Any:  # Any: DLPack arrays
     return cpu.tensor_of(array)
 
 
-# Loads a file with a host program, which needs the compiler.
-LOAD_HOST_PROGRAM: Hook[Callable[[ModelFile, int | None], Any]] = Hook(
-    "runtime.load_host_program"
-)
-
-
 @awaited_at_exit
 def load(
     path: str | os.PathLike[str],
@@ -387,5 +379,5 @@ def load_file(file: ModelFile, threads: int | None = None) -> Any:
     if "cuda.json" in members:  # the manifest of a model for GPUs
         return import_module("relax_mlir.runtime.cuda.loading").load(file, threads)
     if "vm.json" in members:
-        return LOAD_HOST_PROGRAM.get()(file, threads)
+        return import_module("relax_mlir.runtime.host.archive").load(file, threads)
     return Executable.of_contents(read_archive(file), str(file), threads)

@@ -20,8 +20,7 @@ _PROVIDERS: Mapping[str, str] = {
     # TVMScript and the passes that bind parameters are TVM's.
     "objects.printer": "relax_mlir.tvm.script.printer",
     "objects.function_binding": "relax_mlir.tvm.relax.function_binding",
-    # Loading a file of a host program, and compiling for the sizes of a call, need the compiler.
-    "runtime.load_host_program": "relax_mlir.compiler.host.archive",
+    # Compiling for the sizes of a call needs the compiler.
     "runtime.respecialize": "relax_mlir.compiler.host.respecialize",
     # Models that were compiled in this process are linked when they are saved.
     "runtime.link": "relax_mlir.codegen.linker",

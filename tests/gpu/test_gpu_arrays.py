@@ -19,10 +19,10 @@ from relax_mlir.tvm import relax
 from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
-from tests.compiler.host.test_kernels import scale
 from tests.gpu.example import Dlpack, Interface, expected, inputs, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_kernel_modules import X, compiled
+from tests.runtime.host.test_kernels import scale
 
 # ruff: noqa: N803, N805, N806, RET504  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false

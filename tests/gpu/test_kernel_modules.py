@@ -15,9 +15,9 @@ from relax_mlir.tvm import dlight as dl
 from relax_mlir.tvm import te
 from relax_mlir.tvm.relax.vm import KernelModule
 from relax_mlir.tvm.script import tir as T  # noqa: N812  as scripts call it
-from tests.compiler.host.test_kernels import scale
 from tests.gpu.example import Dlpack, put, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
+from tests.runtime.host.test_kernels import scale
 
 # ruff: noqa: N803  scripts are not plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false

@@ -7,9 +7,9 @@ import pytest
 
 import relax_mlir
 from relax_mlir import tvm
-from relax_mlir.compiler.host.executable import VMExecutable
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.host.vm_executable import VMExecutable
 from relax_mlir.tvm import relax
 from relax_mlir.tvm.script import ir as I  # noqa: N812  as scripts call it
 from relax_mlir.tvm.script import relax as R  # noqa: N812  as scripts call it

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from mlir import ir
 
 from relax_mlir.compiler import driver
-from relax_mlir.compiler.host.executable import (
-    HostCode,
-    NativeFunction,
-    VMExecutable,
-    nesting_of,
-)
-from relax_mlir.compiler.host.jit_model import JITModel, jit_signature
-from relax_mlir.compiler.host.jit_options import JITOptions
-from relax_mlir.compiler.host.kernels import (
-    KernelModule,
-    compile_kernel,
-    compile_kernels,
-)
+from relax_mlir.compiler.host.jit_signature import jit_signature
+from relax_mlir.compiler.host.kernels import compile_kernel, compile_kernels
 from relax_mlir.compiler.host.partition import NativePartition
 from relax_mlir.compiler.host.writer import write_host
 from relax_mlir.compiler.module_kind import ModuleKind, kind_of
@@ -29,17 +19,29 @@ from relax_mlir.errors import ArgumentTypeError, RelaxError, short_repr
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.expr import GlobalVar
+from relax_mlir.objects.expr.struct_info import StructInfo, TupleStructInfo
 from relax_mlir.objects.function import Function
 from relax_mlir.passes.relax.check_indices import drop_checks, has_checks
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.pipeline.named_pipelines import get_pipeline
 from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.host.jit_model import JITModel
+from relax_mlir.runtime.host.jit_options import JITOptions
+from relax_mlir.runtime.host.kernels import KernelModule
+from relax_mlir.runtime.host.vm_executable import (
+    HostCode,
+    NativeFunction,
+    Nest,
+    VMExecutable,
+)
+from relax_mlir.targets import target_device
 
 __all__ = [
     "Build",
     "apply_user_pipelines",
     "compile_functions",
+    "jit_options",
     "native_entry_modules",
     "with_index_checks",
 ]
@@ -146,20 +148,20 @@ class Build:
             written.constants,
         )
         public = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}
-        return VMExecutable(codes, host, public, JITOptions.of(self._options))
+        return VMExecutable(codes, host, public, jit_options(self._options))
 
     def _code(self, name: str) -> NativeFunction:
         function = self._mod[name]
         code = self._compiled(_with_entry(self._mod, name), name)
         params = [p.name_hint for p in function.params]
-        return NativeFunction(code, params, nesting_of(function.ret_struct_info))
+        return NativeFunction(code, params, _nesting_of(function.ret_struct_info))
 
     def _segment(self, name: str, function: Function) -> NativeFunction:
         kept = {v: f for v, f in self._mod.functions.items() if v.name_hint != "main"}
         alone = IRModule({**kept, GlobalVar(name): function}, attrs=self._mod.attrs)
         code = self._compiled(_with_entry(alone, name), name)
         params = [p.name_hint for p in function.params]
-        return NativeFunction(code, params, nesting_of(function.ret_struct_info))
+        return NativeFunction(code, params, _nesting_of(function.ret_struct_info))
 
     def _compiled(self, mod: IRModule, name: str) -> CompiledModel:
         return driver.compile_model(mod, self._options.in_folder(name))
@@ -221,3 +223,21 @@ def _relax_pipeline(pipeline: Any) -> Any:  # Any: a name, a pass, or nothing
     if not isinstance(pipeline, str) or pipeline == "default":
         return pipeline
     return get_pipeline(pipeline)
+
+
+def jit_options(options: CompileOptions) -> JITOptions:
+    """The options that JIT-compiled subgraphs inherit from a compilation."""
+    inherited = CompileOptions(**options.inherited())
+    return JITOptions(
+        threads=options.threads,
+        device=target_device(options.target),
+        text=json.dumps(options.to_fields()),
+        inherited=inherited,
+    )
+
+
+def _nesting_of(info: StructInfo) -> Nest:
+    """Tuple structure of a value with a given struct info."""
+    if isinstance(info, TupleStructInfo):
+        return [_nesting_of(field) for field in info.fields]
+    return None

@@ -12,9 +12,11 @@ from weakref import WeakKeyDictionary
 
 import onnx
 
-from relax_mlir.compiler.host.jit_options import JIT_OPTIONS, JITOptions
+from relax_mlir.compiler.host.build import jit_options
 from relax_mlir.compiler.host.subgraph import JITSubgraph
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import IndexOutOfRangeError, RelaxError
+from relax_mlir.runtime.host.jit_options import JIT_OPTIONS
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.source_model import RESPECIALIZE, SourceModel
 
@@ -36,7 +38,7 @@ def run(
     if subgraph is None:
         subgraph = JITSubgraph(onnx.ModelProto.FromString(source.source.model))
         _subgraphs[source] = subgraph
-    options = JITOptions.from_fields(source.options)
+    options = jit_options(CompileOptions.from_fields(source.options))
     token = JIT_OPTIONS.set(options)
     try:
         result = subgraph(arrays)

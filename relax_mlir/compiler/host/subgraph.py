@@ -11,6 +11,7 @@ shape profile.
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -23,10 +24,8 @@ from mlir import ir
 from onnx import helper
 
 from relax_mlir.compiler.dispatch import compile_module
-from relax_mlir.compiler.host.executable import NativeFunction, VMExecutable
-from relax_mlir.compiler.host.jit_model import JITModel
-from relax_mlir.compiler.host.jit_options import JIT_OPTIONS, JITOptions
 from relax_mlir.compiler.host.lru_cache import LRUCache, PerModelCache
+from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import RelaxError
@@ -37,6 +36,9 @@ from relax_mlir.ir.size_constraints import constraints_of
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.host.devices import model_on_device
+from relax_mlir.runtime.host.jit_model import JITModel
+from relax_mlir.runtime.host.jit_options import JIT_OPTIONS, JITOptions
+from relax_mlir.runtime.host.vm_executable import NativeFunction, VMExecutable
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, cuda, empty, shared
 from relax_mlir.runtime.registry import register_func
 from relax_mlir.symbolic.constraints import Constraint
@@ -352,7 +354,7 @@ def _compile(
     module: IRModule, size_indices: Sequence[int], options: JITOptions
 ) -> _Code:
     """Compile a module."""
-    compiled = compile_module(module, options)
+    compiled = compile_module(module, _compile_options(options))
     if isinstance(compiled, CudaExecutable):
         function = NativeFunction.of(model_on_device(compiled, cuda(options.ordinal)))
         return _Code(function, None, size_indices)
@@ -370,6 +372,15 @@ def _compile(
         return results[0] if is_single else results
 
     return _Code(call, compiled["main"], size_indices)
+
+
+def _compile_options(options: JITOptions) -> CompileOptions:
+    """The options of a subgraph, as the compiler takes them."""
+    inherited = options.inherited
+    if not isinstance(inherited, CompileOptions):
+        fields = json.loads(options.text) if options.text else {"target": "cpu"}
+        inherited = CompileOptions.from_fields(fields)
+    return replace(inherited, threads=options.threads)
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from relax_mlir.compiler.host.build import (
     apply_user_pipelines,
     with_index_checks,
 )
-from relax_mlir.compiler.host.executable import VMExecutable
-from relax_mlir.compiler.host.kernels import KernelModule, compile_kernels
+from relax_mlir.compiler.host.kernels import compile_kernels
 from relax_mlir.compiler.module_kind import ModuleKind, kind_of, module_of
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.ir.module import IRModule
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.runtime.host.kernels import KernelModule
+from relax_mlir.runtime.host.vm_executable import VMExecutable
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relax.target import Target
 from relax_mlir.tvm.relax.transform.passes.bind_params import BindParams

@@ -1,11 +1,11 @@
 """``relax.vm``: compilation of Relax modules, and the virtual machine."""
 
-from relax_mlir.compiler.host.archive import save
-from relax_mlir.compiler.host.executable import VMExecutable
-from relax_mlir.compiler.host.jit_model import JITModel
-from relax_mlir.compiler.host.kernels import Kernel, KernelModule
-from relax_mlir.compiler.host.virtual_machine import VirtualMachine
+from relax_mlir.runtime.host.archive import save
+from relax_mlir.runtime.host.jit_model import JITModel
+from relax_mlir.runtime.host.kernels import Kernel, KernelModule
 from relax_mlir.runtime.host.timing import Timing
+from relax_mlir.runtime.host.virtual_machine import VirtualMachine
+from relax_mlir.runtime.host.vm_executable import VMExecutable
 from relax_mlir.support.argument_types import check_exports
 from relax_mlir.tvm.relax.vm_build import build, build_any
 

@@ -17,10 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.compiler.host.executable import HostCode, NativeFunction, VMExecutable
-from relax_mlir.compiler.host.jit_model import JITModel
-from relax_mlir.compiler.host.jit_options import JITOptions
-from relax_mlir.compiler.host.kernels import Kernel, KernelModule
 from relax_mlir.errors import RunError
 from relax_mlir.runtime.archive import (
     Contents,
@@ -34,9 +30,17 @@ from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.executable import LOAD_HOST_PROGRAM, Executable
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.host.jit_model import JITModel
+from relax_mlir.runtime.host.jit_options import JITOptions
+from relax_mlir.runtime.host.kernels import Kernel, KernelModule
 from relax_mlir.runtime.host.program import HostFunction, HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
+from relax_mlir.runtime.host.vm_executable import (
+    HostCode,
+    NativeFunction,
+    VMExecutable,
+)
 from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.source_model import SourceModel
@@ -44,7 +48,7 @@ from relax_mlir.support.files import atomic_file
 
 __all__ = ["load", "save"]
 
-_FORMAT = 7
+_FORMAT = 8
 _MANIFEST = "vm.json"
 
 
@@ -325,6 +329,3 @@ def _leaves(nest: Any) -> int:
     if not isinstance(nest, list):
         raise ValueError(f"expected nested results, got {nest!r:.60}")
     return sum(map(_leaves, nest))
-
-
-LOAD_HOST_PROGRAM.set(load)

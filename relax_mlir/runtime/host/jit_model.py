@@ -7,16 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from mlir import ir
 
-from relax_mlir.compiler.host.executable import VMExecutable
-from relax_mlir.dialects import shapes, tensors
 from relax_mlir.errors import OutOfMemoryError, UnknownNameError, UnsupportedError
-from relax_mlir.ir.module import IRModule
-from relax_mlir.ir.size_constraints import constraints_of
+from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.gpu_array import GPUArray, borrow, describe_layout
-from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.host.instructions import to_value
+from relax_mlir.runtime.host.vm_executable import VMExecutable
 from relax_mlir.runtime.ndarray import (
     NDArray,
     cuda,
@@ -28,7 +24,7 @@ from relax_mlir.runtime.ndarray import (
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature
 
-__all__ = ["JITModel", "jit_signature"]
+__all__ = ["JITModel"]
 
 
 class JITModel(CompiledModel):
@@ -133,7 +129,7 @@ class JITModel(CompiledModel):
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        from relax_mlir.compiler.host.archive import save
+        from relax_mlir.runtime.host.archive import save
 
         save(path, self)
 
@@ -211,32 +207,3 @@ def _target(value: Any, array: Any, where: str) -> NDArray:  # Any: of the calle
     if target.is_read_only:
         raise ValueError(f"{where}: expected an array to write to, got a read-only one")
     return target
-
-
-def jit_signature(module: IRModule) -> Signature | None:
-    """The signature of ``main`` of an imported model; None for other modules."""
-    (main,) = (f for f in module.func_ops() if f.name.value == "main")
-    names = [
-        [ir.StringAttr(n).value for n in ir.ArrayAttr(main.attributes[role])]
-        for role in ("relax.input_names", "relax.output_names")
-        if role in main.attributes
-    ]
-    if len(names) != 2:
-        return None
-    inputs = tuple(map(_parameter, names[0], main.type.inputs))
-    outputs = tuple(map(_parameter, names[1], main.type.results))
-    mentioned = [name for p in inputs for dim in p.shape for name in _symbols(dim)]
-    constraints = tuple(map(str, constraints_of(module)))
-    symbols = tuple(dict.fromkeys(mentioned))
-    return Signature(inputs, outputs, symbols, (), constraints, "0", ())
-
-
-def _parameter(name: str, type_: ir.Type) -> Parameter:
-    if not isinstance(type_, ir.RankedTensorType):
-        return Parameter(name, "", ())
-    shape = tuple(map(str, tensors.shape_of(type_)))
-    return Parameter(name, tensors.dtype_of(type_).name, shape)
-
-
-def _symbols(dim: str) -> Sequence[str]:
-    return shapes.symbols_of(shapes.parse(dim))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relax_mlir.compiler.host.executable import (
+from relax_mlir.errors import CompileError, RunError
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.host.instructions import to_value
+from relax_mlir.runtime.host.jit_model import JITModel
+from relax_mlir.runtime.host.timing import Timing, time_calls
+from relax_mlir.runtime.host.vm_executable import (
     NativeFunction,
     VMExecutable,
     bind_arguments,
 )
-from relax_mlir.compiler.host.jit_model import JITModel
-from relax_mlir.errors import CompileError, RunError
-from relax_mlir.runtime.compiled_model import CompiledModel
-from relax_mlir.runtime.host.instructions import to_value
-from relax_mlir.runtime.host.timing import Timing, time_calls
 from relax_mlir.runtime.ndarray import Device, cpu
 from relax_mlir.runtime.ndarray import device as as_device
 

@@ -12,8 +12,8 @@ import pytest
 
 import relax_mlir
 from relax_mlir import tvm
-from relax_mlir.compiler.host import archive
 from relax_mlir.errors import ModelError, RunError
+from relax_mlir.runtime.host import archive
 from relax_mlir.runtime.host.program import OPCODES, HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.tvm.relax.vm import VMExecutable, build

@@ -10,7 +10,7 @@ from relax_mlir.errors import CompileError
 from relax_mlir.tvm.relax.vm import build
 from relax_mlir.tvm.script import ir as I
 from relax_mlir.tvm.script import relax as R
-from tests.compiler.host.test_host import numbers
+from tests.runtime.host.test_vm_executable import numbers
 
 # ruff: noqa: N805, N812, RET504  scripts are not plain Python
 

@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.compiler.host.jit_options import JITOptions
-from relax_mlir.compiler.host.kernels import Kernel
 from relax_mlir.errors import UnknownAttributeError, near_misses
-from relax_mlir.objects.expr.struct_info import StructInfo, TupleStructInfo
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.host.devices import check_device, model_on_device
 from relax_mlir.runtime.host.instructions import to_value
 from relax_mlir.runtime.host.interpreter import link
+from relax_mlir.runtime.host.jit_options import JITOptions
+from relax_mlir.runtime.host.kernels import Kernel
 from relax_mlir.runtime.host.listing import format_program
 from relax_mlir.runtime.host.program import HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.runtime.ndarray import Device, NDArray, shared
-from relax_mlir.targets import target_device
 
 __all__ = [
     "HostCode",
@@ -31,7 +29,6 @@ __all__ = [
     "VMExecutable",
     "VMFunction",
     "bind_arguments",
-    "nesting_of",
 ]
 
 
@@ -95,13 +92,6 @@ class NativeFunction:
         else:
             outputs = self.executable(*flat)
         return _nested(self.nest, iter([shared(o) for o in outputs]))
-
-
-def nesting_of(info: StructInfo) -> Nest:
-    """Tuple structure of a value with a given struct info."""
-    if isinstance(info, TupleStructInfo):
-        return [nesting_of(field) for field in info.fields]
-    return None
 
 
 def _check_is_tensor(param: str, value: Any) -> None:
@@ -310,7 +300,7 @@ class VMExecutable:
         moved = {name: code.on(device) for name, code in self._codes.items()}
         options = replace(self.options, ordinal=device.index)
         if self._hosted:
-            check_device(device, target_device(options.target))
+            check_device(device, options.device)
         host = self._host.on(device)
         is_here = options == self.options and host is self._host
         if is_here and _are_identical(moved, self._codes):
@@ -327,7 +317,7 @@ class VMExecutable:
         Raises:
             OSError: the file cannot be written.
         """
-        from relax_mlir.compiler.host.archive import save
+        from relax_mlir.runtime.host.archive import save
 
         save(path, self)
 
