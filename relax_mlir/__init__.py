@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
 
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import RelaxError, without_compiler
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
 from relax_mlir.support.argument_types import check_exports, checked
@@ -74,7 +74,7 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
         try:
             module = import_module(f"relax_mlir.{_COMPILING[name]}")
         except ModuleNotFoundError as error:
-            raise _without_compiler(name, error) from error
+            raise without_compiler(f"`relax_mlir.{name}`", error) from error
         found = module if name == "reference" else checked(getattr(module, name))
         globals()[name] = found
         return found
@@ -85,15 +85,6 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
             if error.name != f"relax_mlir.{name}":
                 raise
     raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
-
-
-def _without_compiler(name: str, error: ModuleNotFoundError) -> ImportError:
-    """What to raise where a module of the compiler, or one that it needs, is missing."""
-    return ImportError(
-        f"`relax_mlir.{name}`: the compiler is not installed, or not completely: no module "
-        f"`{error.name}`. Hint: `pip install relax_mlir`",
-        name=error.name,
-    )
 
 
 def __dir__() -> list[str]:

@@ -39,6 +39,7 @@ __all__ = [
     "near_misses",
     "short_repr",
     "string_of_argument",
+    "without_compiler",
     "without_hint",
 ]
 
@@ -230,3 +231,12 @@ _SHOWN = 200  # most characters of a value in a message
 def without_hint(error: Exception) -> str:
     """The message of an error without its hint, for use in another message."""
     return str(error).partition(" Hint:")[0].rstrip(".")
+
+
+def without_compiler(what: str, error: ModuleNotFoundError) -> ImportError:
+    """The error where a module of the compiler, or one that it needs, is missing."""
+    return ImportError(
+        f"{what}: the compiler is not installed, or not completely: no module "
+        f"`{error.name}`. Hint: `pip install relax_mlir`",
+        name=error.name,
+    )

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import tvm_ffi
 
 from relax_mlir.errors import IndexOutOfRangeError
+from relax_mlir.runtime.elements import element_type, is_narrow
 from relax_mlir.runtime.process_exit import close_native_calls_at_exit
 from relax_mlir.runtime.signature import (
     AT_LEAST,
@@ -253,12 +253,12 @@ def array_of(tensor: Any) -> np.ndarray:  # Any: a tensor of tvm-ffi, or with DL
     if not isinstance(tensor, tvm_ffi.Tensor):
         tensor = tvm_ffi.from_dlpack(tensor)
     try:
-        narrow = getattr(ml_dtypes, str(tensor.dtype), None)
+        name = str(tensor.dtype)
     except ValueError:  # tvm-ffi 0.1.15 has no name for complex types
-        narrow = None
-    if narrow is None:
         return np.from_dlpack(tensor)
-    dtype = np.dtype(narrow)
+    if not is_narrow(name):
+        return np.from_dlpack(tensor)
+    dtype = element_type(name)
     # numpy cannot import ml_dtypes by DLPack, so their bits are imported.
     bits = f"uint{8 * dtype.itemsize}"
     address, shape, strides = tensor.data_ptr(), tensor.shape, tensor.strides

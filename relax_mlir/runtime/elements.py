@@ -6,19 +6,16 @@ Does not import the compiler: model files for GPUs bundle this module.
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib import import_module
 
 import numpy as np
-
-try:
-    import ml_dtypes
-except ImportError:  # machines that only run models may lack it
-    ml_dtypes = None
 
 __all__ = [
     "as_floats",
     "dlpack_type",
     "element_name",
     "element_type",
+    "is_narrow",
     "random_elements",
 ]
 
@@ -71,12 +68,18 @@ def element_type(name: str) -> np.dtype:
         return np.dtype(name)
     if not _OTHER.fullmatch(name):
         raise ValueError(f"unknown element type `{name}`")
-    if ml_dtypes is None:
+    try:
+        narrow = getattr(import_module("ml_dtypes"), name, None)
+    except ImportError:  # machines that only run models may lack it
         return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
-    narrow = getattr(ml_dtypes, name, None)
     if narrow is None:
         raise ValueError(f"unknown element type `{name}`")
     return np.dtype(narrow)
+
+
+def is_narrow(name: str) -> bool:
+    """Whether an element type is one of ml_dtypes, which numpy lacks."""
+    return _OTHER.fullmatch(name) is not None
 
 
 def dlpack_type(name: str) -> tuple[int, int]:

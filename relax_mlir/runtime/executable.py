@@ -189,7 +189,7 @@ class Executable(CompiledModel):
     def contents(self) -> Contents:
         """The contents of the file that :meth:`save` writes: linked, if possible."""
         if self.code.objects:
-            self.code = LINK.get()(self.code, self.machine.triple, SYMBOLS) or self.code
+            self.code = _linked(self.code, self.machine.triple)
         return Contents(
             self.code,
             asdict(self.signature),
@@ -221,6 +221,15 @@ class Executable(CompiledModel):
         )
         executable.source = SourceModel.of_constants(contents.constants)
         return executable
+
+
+def _linked(code: MachineCode, triple: str) -> MachineCode:
+    """Object files as a library; as they are, without a linker or the compiler."""
+    try:
+        link = LINK.get()
+    except ImportError:
+        return code
+    return link(code, triple, SYMBOLS) or code
 
 
 def _measure(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from relax_mlir.errors import CompileError, near_misses, short_repr
+from relax_mlir.runtime.elements import element_type, is_narrow
 
 __all__ = [
     "Device",
@@ -332,7 +332,7 @@ def empty(
     if any(size < 0 for size in sizes):
         raise ValueError(f"empty: expected sizes of at least 0, got {sizes}")
     try:
-        element = np.dtype(getattr(ml_dtypes, name, None) or name)
+        element = element_type(name) if is_narrow(name) else np.dtype(name)
     except (TypeError, ValueError, SyntaxError):
         raise TypeError(
             f"empty: expected an element type, got {short_repr(dtype)}"

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Generic, TypeVar
 
+from relax_mlir.errors import without_compiler
+
 __all__ = ["PASS_PACKAGES", "Hook", "load_function"]
 
 _T = TypeVar("_T")
@@ -49,7 +51,7 @@ class Hook(Generic[_T]):
     """
 
     def __init__(self, name: str) -> None:
-        self._provider = _PROVIDERS[name]
+        self._name, self._provider = name, _PROVIDERS[name]
         self._value: _T | None = None
 
     def set(self, value: _T) -> None:
@@ -63,13 +65,24 @@ class Hook(Generic[_T]):
             ImportError: the provider is not installed, or does not set the hook.
         """
         if self._value is None:
-            import_module(self._provider)
+            try:
+                import_module(self._provider)
+            except ModuleNotFoundError as error:
+                raise without_compiler(f"`{self._name}`", error) from error
         if self._value is None:
             raise ImportError(f"`{self._provider}` is not imported completely")
         return self._value
 
 
 def load_function(name: str) -> None:
-    """Import the module that registers a global function, if one of the package does."""
-    if name in _FUNCTIONS:
+    """Import the module that registers a global function, if one of the package does.
+
+    Raises:
+        ImportError: the module is not installed.
+    """
+    if name not in _FUNCTIONS:
+        return
+    try:
         import_module(_FUNCTIONS[name])
+    except ModuleNotFoundError as error:
+        raise without_compiler(f"`{name}`", error) from error

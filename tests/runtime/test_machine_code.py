@@ -1,7 +1,6 @@
 """Machine code: linking, loading into this process, and what is refused."""
 
 import ctypes
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -240,31 +239,3 @@ def test_objects_without_the_jit_linker_say_what_to_install(
         CompileError, match=r"pip install relax-mlir-runtime\[objects\]"
     ):
         load_code(code, ["double"])
-
-
-_SCRIPT = """
-import sys
-import numpy as np
-from relax_mlir.runtime.executable import load
-x = np.array([[-1, 2, -3, 4]], np.float32)
-print(load(sys.argv[1])(x)[0].tolist())
-names = ("mlir", "onnx", "tvm_ffi_orcjit", "relax_mlir.codegen", "relax_mlir.compiler")
-print([name for name in names if name in sys.modules])
-"""
-
-
-@needs_linker
-@pytest.mark.slow
-def test_loading_needs_no_compiler(tmp_path: Path) -> None:
-    model = compiled_relu()
-    model.save(tmp_path / "m.rxm")
-
-    run = subprocess.run(
-        [sys.executable, "-c", _SCRIPT, str(tmp_path / "m.rxm")],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert run.stdout == "[[0.0, 2.0, 0.0, 4.0]]\n[]\n", run.stderr

@@ -7,15 +7,13 @@ import pytest
 
 from relax_mlir.objects.function import FUNCTION_BINDING
 from relax_mlir.objects.printing import PRINTER
-from relax_mlir.runtime.executable import LOAD_HOST_PROGRAM
+from relax_mlir.runtime.machine_code import LINK
 from relax_mlir.runtime.source_model import RESPECIALIZE
 from relax_mlir.support import hooks
 from relax_mlir.support.hooks import Hook
 
 
-@pytest.mark.parametrize(
-    "hook", [FUNCTION_BINDING, LOAD_HOST_PROGRAM, PRINTER, RESPECIALIZE]
-)
+@pytest.mark.parametrize("hook", [FUNCTION_BINDING, LINK, PRINTER, RESPECIALIZE])
 def test_every_hook_is_set_by_its_provider(hook: Hook[object]) -> None:
     assert hook.get() is not None
 
