@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -373,7 +372,7 @@ def _contents(
     return Contents(
         (*(ptx for _, ptx in unpacked), *[b""] * library_programs),
         plan,
-        asdict(signature),
+        signature.to_fields(),
         machine.cpu,
         constants,
         calls,

@@ -86,7 +86,7 @@ class CachedModel:
     def store(self, model: CompiledModel) -> None:
         """Store a model, if it is compiled ahead of time as a whole."""
         if model.size_bytes is not None:
-            self.cache.store_model(self.key, model.size_bytes, model.write_to)
+            self.cache.store_model(self.key, model.size_bytes, model.save)
 
 
 def _hash(source: str | os.PathLike[str] | bytes, digest: Any) -> bool:

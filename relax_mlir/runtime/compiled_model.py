@@ -3,14 +3,19 @@
 Does not import the compiler: model files for GPUs bundle this module.
 """
 
-import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from __future__ import annotations
 
-from relax_mlir.errors import IndexOutOfRangeError, UnsupportedError
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from relax_mlir.errors import IndexOutOfRangeError
+from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.profile import Profile
-from relax_mlir.runtime.signature import Signature
+from relax_mlir.runtime.serializable import Serializable
+from relax_mlir.runtime.signature import Parameter, Signature
 
 if TYPE_CHECKING:
     from relax_mlir.runtime.source_model import SourceModel
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CompiledModel"]
 
 
-class CompiledModel(ABC):
+class CompiledModel(Serializable):
     """A compiled model; call it with arrays.
 
     Attributes:
@@ -30,7 +35,7 @@ class CompiledModel(ABC):
 
     signature: Signature
     threads: int
-    source: "SourceModel | None" = None
+    source: SourceModel | None = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -66,7 +71,8 @@ class CompiledModel(ABC):
         """Run the model.
 
         Args:
-            *arrays: inputs in order; or by name.
+            *arrays: inputs in order; or by name, or a dictionary of them. DLPack arrays,
+                or Python numbers and lists of them, of the input's element type.
             out: arrays to write the outputs to, instead of new ones.
 
         Returns:
@@ -90,25 +96,29 @@ class CompiledModel(ABC):
             UnsupportedError: subgraphs of the model are JIT-compiled.
         """
 
-    @abstractmethod
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write code and weights to one file, atomically.
+    def _bound(
+        self, arrays: tuple[Any, ...], out: Any, named: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Any]:  # Any: DLPack arrays
+        """The inputs in order, and the arrays for the outputs, of the arguments of a call.
 
-        Raises:
-            OSError: the file cannot be written.
+        A dictionary has the inputs by name. Python numbers and lists become arrays of the
+        input's element type. If an input is called `out`, the argument of this name is it.
         """
-
-    def write_to(self, file: BinaryIO) -> None:
-        """Write the same data as :meth:`save` to an open file, at its position.
-
-        Raises:
-            OSError: the file cannot be written.
-            UnsupportedError: subgraphs of the model are JIT-compiled.
-        """
-        raise UnsupportedError(
-            "`main`: expected a model that is compiled ahead of time as a whole to write to "
-            "an open file, got one with JIT-compiled subgraphs"
-        )
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            twice = sorted(set(arrays[0]).intersection(named))
+            if twice:
+                raise TypeError(f"`main`: got the input `{twice[0]}` twice")
+            arrays, named = (), {**arrays[0], **named}
+        if out is not None and "out" in self.input_names[len(arrays) :]:
+            named, out = {**named, "out": out}, None
+        if named:
+            arrays = self._in_order(arrays, named)
+        if any(type(array) in _PYTHON for array in arrays):
+            # Too many arrays are rejected where they are counted.
+            parameters = self.signature.inputs[: len(arrays)]
+            first = map(_as_array, arrays, parameters)
+            arrays = (*first, *arrays[len(parameters) :])
+        return arrays, out
 
     def _in_order(
         self, arrays: Sequence[Any], named: Mapping[str, Any]
@@ -139,6 +149,26 @@ class CompiledModel(ABC):
         count = len(self.signature.outputs)
         if len(out) != count:
             raise TypeError(f"`main`: expected {count} arrays in `out`, got {len(out)}")
+
+
+_PYTHON = frozenset((bool, float, int, list, tuple))
+
+
+def _as_array(value: Any, parameter: Parameter) -> Any:  # Any: DLPack arrays
+    """A Python number, or a list of them, as an array of the element type of an input.
+
+    Conversions that lose something are left to the check of the call, which refuses them.
+    """
+    if type(value) not in _PYTHON or not parameter.dtype:
+        return value
+    array = np.asarray(value)
+    element = element_type(parameter.dtype)
+    loses = array.dtype.kind == "f" and "float" not in parameter.dtype
+    if loses or array.dtype.kind not in "biuf":
+        return array
+    converted = array.astype(element)
+    is_exact = array.dtype.kind == "f" or np.array_equal(converted, array)
+    return converted if is_exact or "float" in parameter.dtype else array
 
 
 def _wrong_names(expected: Sequence[str], got: Sequence[str]) -> str:

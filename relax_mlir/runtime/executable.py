@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from importlib import import_module
 from typing import Any, BinaryIO
 
@@ -112,8 +111,7 @@ class Executable(CompiledModel):
     def __call__(
         self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
     ) -> tuple[np.ndarray, ...]:  # Any: DLPack arrays
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, out = self._bound(arrays, out, named)
         thread = begin_call()
         try:
             arguments = [as_tensor(a) for a in arrays]
@@ -165,8 +163,7 @@ class Executable(CompiledModel):
             raise ValueError(f"calls: expected 1 or more, got {calls}")
         if self._obstacle is not None:
             self._refuse()
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, _ = self._bound(arrays, None, named)
         arguments = [_through_numpy(as_tensor(a)) for a in arrays]
         recorder = Recorder(len(self.kernels))
         function = self._wrapped(recorder)
@@ -180,11 +177,8 @@ class Executable(CompiledModel):
         durations, totals = zip(*measured, strict=True)
         return Profile(self.kernels, np.array(durations), np.array(totals))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         write_archive(path, self.contents())
-
-    def write_to(self, file: BinaryIO) -> None:
-        write_archive(file, self.contents())
 
     def contents(self) -> Contents:
         """The contents of the file that :meth:`save` writes: linked, if possible."""
@@ -192,7 +186,7 @@ class Executable(CompiledModel):
             self.code = _linked(self.code, self.machine.triple)
         return Contents(
             self.code,
-            asdict(self.signature),
+            self.signature.to_fields(),
             self.machine,
             self.constants | (self.source.constants() if self.source else {}),
             self.threads,
@@ -342,7 +336,7 @@ def _as_output(array: Any, where: str) -> Any:  # Any: DLPack arrays
 
 @awaited_at_exit
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | bytes | BinaryIO,
     *,
     threads: int | None = None,
     trust: str | None = None,
@@ -356,7 +350,7 @@ def load(
     ``relax-mlir inspect`` shows the contents of a file without running any of it.
 
     Args:
-        path: of the file.
+        path: of the file; or its bytes, or an open file.
         threads: maximum number of threads per call; by default the saved value. Ignored
             for GPUs.
         trust: ``any`` loads any file; ``signed`` only one that is signed with

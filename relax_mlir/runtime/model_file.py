@@ -67,7 +67,7 @@ class ModelFile(os.PathLike[str]):
     @staticmethod
     @contextmanager
     def open(
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | bytes | BinaryIO,
         trust: str | None = None,
         public_key: KeySource | None = None,
     ) -> Iterator[ModelFile]:
@@ -77,7 +77,7 @@ class ModelFile(os.PathLike[str]):
         that later changes have no effect; loading then needs twice its size.
 
         Args:
-            path: of the file.
+            path: of the file; or its bytes, or an open file, which is read to its end.
             trust: ``any`` or ``signed``; defaults to ``RELAX_MLIR_TRUST``.
             public_key: the required key.
 
@@ -86,8 +86,7 @@ class ModelFile(os.PathLike[str]):
             SignatureError: the required signature is missing or invalid.
         """
         key = trusted_key(trust, public_key)
-        where = os.fspath(path)
-        with _regular_file(where) as opened:
+        with _opened(path) as (opened, where):
             file = opened if key is None else io.BytesIO(opened.read())
             if key is not None:
                 _verify(file, key, where)
@@ -216,6 +215,24 @@ def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
         raise SignatureError(
             f"{where}: not signed: {error}. Hint: `relax-mlir sign` creates a signature"
         ) from error
+
+
+@contextmanager
+def _opened(
+    source: str | os.PathLike[str] | bytes | BinaryIO,
+) -> Iterator[tuple[BinaryIO, str]]:
+    """A file for reading at any position, and its name for messages."""
+    if isinstance(source, bytes):
+        yield io.BytesIO(source), "model"
+    elif isinstance(source, (str, os.PathLike)):
+        where = os.fspath(source)
+        with _regular_file(where) as file:
+            yield file, where
+    else:
+        where = str(getattr(source, "name", "model"))
+        with damage_as_model_error(where):
+            data = source.read()
+        yield io.BytesIO(data), where
 
 
 @contextmanager

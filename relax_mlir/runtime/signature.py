@@ -4,7 +4,7 @@ Does not import the compiler: model files for GPUs bundle this module.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from relax_mlir.errors import CompileError
@@ -40,17 +40,22 @@ class Parameter:
     Attributes:
         name: in the model.
         dtype: its element type; empty for non-tensors, and if unknown at compile time.
-        shape: its dimensions as text.
+        dims: its dimensions as text: numbers, symbols, or expressions of symbols.
     """
 
     name: str
     dtype: str
-    shape: tuple[str, ...]
+    dims: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int | str, ...]:
+        """Its dimensions: integers, and expressions of symbols as text."""
+        return tuple(int(d) if d.isdecimal() else d for d in self.dims)
 
     def __str__(self) -> str:
         if not self.dtype:
             return f"{self.name}: ?"
-        return f"{self.name}: {self.dtype}[{', '.join(self.shape)}]"
+        return f"{self.name}: {self.dtype}[{', '.join(self.dims)}]"
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,16 @@ class Signature:
         inputs, outputs = (", ".join(map(str, p)) for p in (self.inputs, self.outputs))
         return f"({inputs}) -> ({outputs})"
 
+    def to_fields(self) -> dict[str, Any]:  # Any: JSON
+        """The signature in JSON form."""
+        fields = asdict(self)
+        for parameter in (*fields["inputs"], *fields["outputs"]):
+            parameter["shape"] = parameter.pop("dims")
+        return fields
+
     @staticmethod
     def from_fields(fields: Mapping[str, Any]) -> "Signature":  # Any: JSON
-        """A signature from its JSON form."""
+        """Inverse of :meth:`to_fields`."""
         roles = {
             role: tuple(
                 Parameter(p["name"], p["dtype"], tuple(p["shape"]))
@@ -105,7 +117,7 @@ class Signature:
     ) -> list[tuple[str, str, list[int]]]:
         """Parameters in the encoding of the native runtime."""
         return [
-            (p.name, p.dtype, [n for text in p.shape for n in self.size(text)])
+            (p.name, p.dtype, [n for text in p.dims for n in self.size(text)])
             for p in parameters
         ]
 
@@ -117,7 +129,7 @@ class Signature:
         """
         bound: dict[str, tuple[int, int, int, int]] = {}
         for number, parameter in enumerate(self.inputs):
-            for axis, text in enumerate(parameter.shape):
+            for axis, text in enumerate(parameter.dims):
                 for symbol, factor, offset in _linear(text):
                     known = bound.get(symbol)
                     if known is None or (factor, offset) == (1, 0) != known[2:]:

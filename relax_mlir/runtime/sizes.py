@@ -46,7 +46,7 @@ class SizeBinder:
         texts = {
             text
             for parameter in (*signature.inputs, *signature.outputs)
-            for text in parameter.shape
+            for text in parameter.dims
         }
         self._dims = {text: symbols.parse(text) for text in (*texts, signature.arena)}
 
@@ -59,9 +59,9 @@ class SizeBinder:
         """
         inputs = self._signature.inputs
         for number, (parameter, shape) in enumerate(zip(inputs, shapes, strict=True)):
-            if len(shape) != len(parameter.shape):
+            if len(shape) != len(parameter.dims):
                 raise ValueError(
-                    f"{self._where(number)}: expected rank {len(parameter.shape)}, got "
+                    f"{self._where(number)}: expected rank {len(parameter.dims)}, got "
                     f"{len(shape)}"
                 )
         names = self._signature.symbols
@@ -95,9 +95,9 @@ class SizeBinder:
         """
         parameter = self._signature.outputs[number]
         argument = len(self._signature.inputs) + number
-        if len(shape) != len(parameter.shape):
+        if len(shape) != len(parameter.dims):
             raise ValueError(
-                f"{self._where(argument)}: expected rank {len(parameter.shape)}, got "
+                f"{self._where(argument)}: expected rank {len(parameter.dims)}, got "
                 f"{len(shape)}"
             )
         for is_derived in (False, True):
@@ -108,7 +108,7 @@ class SizeBinder:
         return self._value(self._signature.arena, values)
 
     def _output_shape(self, parameter: Parameter, values: Mapping[str, int]) -> Shape:
-        shape = tuple(self._value(text, values) for text in parameter.shape)
+        shape = tuple(self._value(text, values) for text in parameter.dims)
         size_bytes = math.prod(shape) * element_type(parameter.dtype).itemsize
         if any(n < 0 for n in shape) or size_bytes >= _LIMIT:
             shown = "(" + ", ".join(map(str, shape)) + ")"
@@ -133,7 +133,7 @@ class SizeBinder:
         got = shapes[binder.argument][binder.dim]
         value, rest = divmod(got - binder.offset, binder.factor)
         if value < 0 or rest:
-            text = self._signature.inputs[binder.argument].shape[binder.dim]
+            text = self._signature.inputs[binder.argument].dims[binder.dim]
             raise ValueError(
                 f"{self._where(binder.argument)}: dimension {binder.dim}: expected "
                 f"`{text}`, got {got}"
@@ -148,7 +148,7 @@ class SizeBinder:
         values: Mapping[str, int],
         is_derived: bool,
     ) -> None:
-        for dim, (text, got) in enumerate(zip(parameter.shape, shape, strict=True)):
+        for dim, (text, got) in enumerate(zip(parameter.dims, shape, strict=True)):
             kind, number = self._signature.size(text)
             if (kind == DERIVED) != is_derived:
                 continue

@@ -87,9 +87,7 @@ def _sizes_of(signature: Signature, arrays: Mapping[str, np.ndarray]) -> dict[st
         dim: size
         for parameter in signature.inputs
         if parameter.name in arrays
-        for dim, size in zip(
-            parameter.shape, arrays[parameter.name].shape, strict=False
-        )
+        for dim, size in zip(parameter.dims, arrays[parameter.name].shape, strict=False)
         if dim in signature.symbols
     }
 
@@ -102,7 +100,7 @@ def _random(
             f"input `{parameter.name}`: expected a numeric tensor for random inputs, "
             "got an input that is a sequence, text or nothing"
         )
-    shape = [shapes.evaluate(shapes.parse(dim), sizes) for dim in parameter.shape]
+    shape = [shapes.evaluate(shapes.parse(dim), sizes) for dim in parameter.dims]
     try:
         return random_array(rng, shape, dtype(parameter.dtype))
     except (MemoryError, ValueError) as error:

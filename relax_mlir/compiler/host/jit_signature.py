@@ -26,7 +26,7 @@ def jit_signature(module: IRModule) -> Signature | None:
         return None
     inputs = tuple(map(_parameter, names[0], main.type.inputs))
     outputs = tuple(map(_parameter, names[1], main.type.results))
-    mentioned = [name for p in inputs for dim in p.shape for name in _symbols(dim)]
+    mentioned = [name for p in inputs for dim in p.dims for name in _symbols(dim)]
     constraints = tuple(map(str, constraints_of(module)))
     symbols = tuple(dict.fromkeys(mentioned))
     return Signature(inputs, outputs, symbols, (), constraints, "0", ())

@@ -22,6 +22,7 @@ ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
 _MAX_BYTES = 2**31 - 1  # protobuf's limit for a message
 _LFS = b"version https://git-lfs"
+_ARCHIVE = b"PK\x03\x04"  # zip
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ def _parse(data: bytes, where: str) -> onnx.ModelProto:
     if data.startswith(_LFS):
         raise ModelError(
             f"{where}: it is a Git LFS pointer, not a model. Hint: run `git lfs pull`."
+        )
+    if data.startswith(_ARCHIVE):
+        raise ModelError(
+            f"{where}: it is an archive, not an ONNX model. Hint: `relax_mlir.load` loads "
+            "a compiled model."
         )
     try:
         return onnx.ModelProto.FromString(data)

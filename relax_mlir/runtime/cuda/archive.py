@@ -100,6 +100,7 @@ _SOURCES = (
     "relax_mlir.runtime.model_file",
     "relax_mlir.runtime.process_exit",
     "relax_mlir.runtime.profile",
+    "relax_mlir.runtime.serializable",
     "relax_mlir.runtime.signature",
     "relax_mlir.runtime.signing",
     "relax_mlir.runtime.sizes",

@@ -128,8 +128,7 @@ class CudaExecutable(CompiledModel):
             OutOfMemoryError: the GPU is out of memory; the call allocates nothing then.
             DeviceError: the GPU does not exist, or its driver reports an error.
         """
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, out = self._bound(arrays, out, named)
         self._check_inputs(len(arrays))
         arrays, caller_out = tuple(map(unwrap, arrays)), out
         if out is not None:
@@ -182,8 +181,7 @@ class CudaExecutable(CompiledModel):
                 output.
             DeviceError: as for a call; or the model calls host functions.
         """
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, out = self._bound(arrays, out, named)
         if self.contents.plan.calls_host:
             raise DeviceError("`main`: it calls host functions, and cannot be captured")
         self._check_inputs(len(arrays))
@@ -411,8 +409,7 @@ class CudaExecutable(CompiledModel):
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
         if calls < 1:
             raise ValueError(f"calls: expected 1 or more, got {calls}")
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, _ = self._bound(arrays, None, named)
         self._check_inputs(len(arrays))
         arrays = tuple(map(unwrap, arrays))
         with self._lock, self._device.current():
@@ -443,11 +440,8 @@ class CudaExecutable(CompiledModel):
         times = np.array(durations, np.int64).reshape(shape)
         return Profile(self.kernels, times, np.array(totals))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         write_archive(path, self.contents)
-
-    def write_to(self, file: BinaryIO) -> None:
-        write_archive(file, self.contents)
 
 
 def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...

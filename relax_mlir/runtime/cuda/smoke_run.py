@@ -120,7 +120,7 @@ def random_inputs(
     rng = np.random.default_rng(seed)
     inputs: list[np.ndarray] = []
     for parameter in signature.inputs:
-        shape = [symbols.evaluate(symbols.parse(d), sizes) for d in parameter.shape]
+        shape = [symbols.evaluate(symbols.parse(d), sizes) for d in parameter.dims]
         inputs.append(random_elements(rng, shape, parameter.dtype))
     return inputs
 

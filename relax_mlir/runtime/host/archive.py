@@ -12,8 +12,8 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from relax_mlir.runtime.archive import (
     unpack,
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.container import archive_writer
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
@@ -44,7 +45,6 @@ from relax_mlir.runtime.host.vm_executable import (
 from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.source_model import SourceModel
-from relax_mlir.support.files import atomic_file
 
 __all__ = ["load", "save"]
 
@@ -53,9 +53,10 @@ _MANIFEST = "vm.json"
 
 
 def save(
-    path: str | os.PathLike[str], executable: VMExecutable | KernelModule | JITModel
+    path: str | os.PathLike[str] | BinaryIO,
+    executable: VMExecutable | KernelModule | JITModel,
 ) -> None:
-    """Write a file atomically.
+    """Write a file atomically, or write to an open one.
 
     Raises:
         OSError: the file cannot be written.
@@ -65,7 +66,7 @@ def save(
     if isinstance(executable, KernelModule):
         executable = VMExecutable({}, HostCode(programs=executable.kernels))
     elif isinstance(executable, JITModel):
-        signature, source = asdict(executable.signature), executable.source
+        signature, source = executable.signature.to_fields(), executable.source
         executable = executable.executable
     host, options = executable.host, executable.options
     manifest = {
@@ -93,10 +94,7 @@ def save(
         **{f"segments/{n}": c.executable for n, c in host.segments.items()},
         **{f"programs/{n}": k.code for n, k in host.programs.items()},
     }
-    with (
-        atomic_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-    ):
+    with archive_writer(path) as archive:
         add_member(archive, _MANIFEST, json.dumps(manifest).encode())
         for name, code in members.items():
             add_member(archive, name, _packed(code))

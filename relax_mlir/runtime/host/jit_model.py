@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -64,8 +64,7 @@ class JITModel(CompiledModel):
                 f"`main`: `{name}` needs a model that is compiled ahead of time as a "
                 "whole: this one has JIT-compiled subgraphs, which use the default stream"
             )
-        if named:
-            arrays = self._in_order(arrays, named)
+        arrays, out = self._bound(arrays, out, named)
         if len(arrays) != len(self.signature.inputs):
             raise TypeError(
                 f"`main`: expected {len(self.signature.inputs)} inputs, got {len(arrays)}"
@@ -128,7 +127,7 @@ class JITModel(CompiledModel):
             "of kernels to measure. Hint: `relax-mlir bench` measures the model as a whole."
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         from relax_mlir.runtime.host.archive import save
 
         save(path, self)

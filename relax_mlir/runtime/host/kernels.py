@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from relax_mlir.runtime.host.interpreter import link_function
 from relax_mlir.runtime.host.program import HostFunction
 from relax_mlir.runtime.host.timing import Timing, time_calls
 from relax_mlir.runtime.ndarray import Device, NDArray, is_array, is_on_gpu, shared
+from relax_mlir.runtime.serializable import Serializable
 
 __all__ = ["Kernel", "KernelModule"]
 
@@ -189,7 +190,7 @@ def _view(value: Any) -> NDArray | None:
     return shared(value) if is_array(value) else None
 
 
-class KernelModule:
+class KernelModule(Serializable):
     """The compiled kernels of a module.
 
     A call of the module calls ``main``, or the first kernel.
@@ -211,16 +212,7 @@ class KernelModule:
         """The kernels by name."""
         return self._kernels
 
-    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write the module to a file, for :func:`relax_mlir.load`.
-
-        Args:
-            path: of the file.
-            options: TVM's linker options; ignored.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         from relax_mlir.runtime.host.archive import save
 
         save(path, self)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from relax_mlir.runtime.host.listing import format_program
 from relax_mlir.runtime.host.program import HostProgram
 from relax_mlir.runtime.host.verifier import Callees, check_program
 from relax_mlir.runtime.ndarray import Device, NDArray, shared
+from relax_mlir.runtime.serializable import Serializable
 
 __all__ = [
     "HostCode",
@@ -193,7 +194,7 @@ def _are_identical(moved: Mapping[str, object], values: Mapping[str, object]) ->
     return all(moved[name] is value for name, value in values.items())
 
 
-class VMExecutable:
+class VMExecutable(Serializable):
     """The public functions of a module, compiled.
 
     Args:
@@ -307,16 +308,7 @@ class VMExecutable:
             return self
         return VMExecutable(moved, host, self._hosted, options)
 
-    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write the executable to a file, for :func:`relax_mlir.load`.
-
-        Args:
-            path: of the file.
-            options: TVM's linker options; ignored.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         from relax_mlir.runtime.host.archive import save
 
         save(path, self)
