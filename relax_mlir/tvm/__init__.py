@@ -21,8 +21,8 @@ from relax_mlir.runtime.registry import (
 )
 from relax_mlir.runtime.registry import register_func as register_global_func
 from relax_mlir.support.argument_types import check_exports
+from relax_mlir.support.import_alias import alias_package
 from relax_mlir.tvm import base, error, ffi, ir, nd, runtime, target, transform
-from relax_mlir.tvm._import_hook import install
 from relax_mlir.tvm.relax.vm import build_any as build
 from relax_mlir.tvm.target import Target
 
@@ -51,6 +51,17 @@ __all__ = [
     "target",
     "transform",
 ]
+
+
+def install() -> None:
+    """Resolves ``import tvm`` and ``from tvm import ...`` to this package, in this process.
+
+    Idempotent; the hook cannot be uninstalled.
+
+    Raises:
+        RelaxError: another package ``tvm`` has been imported already.
+    """
+    alias_package("tvm", __name__)
 
 
 def __getattr__(name: str) -> Any:  # Any: modules

@@ -74,11 +74,11 @@ EXCEPTIONS: Mapping[tuple[str, str], str] = {
         "`import_module(_original)` has a computed name",
     ): _TABLE,
     (
-        "relax_mlir/tvm/_import_hook.py",
-        "`import_module(f'{_PACKAGE}{fullname[len(_ALIAS):]}')` has a computed name",
+        "relax_mlir/support/import_alias.py",
+        "`import_module(name)` has a computed name",
     ): "the name that an import statement of the running program asks for",
     (
-        "relax_mlir/tvm/__main__.py",
+        "relax_mlir/support/import_alias.py",
         "`runpy` is imported",
     ): "runs the program file that the command was given",
 }
