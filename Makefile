@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case nightly
+.PHONY: applications help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case nightly
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -83,6 +83,9 @@ slices: native  ## Run a network of every rule with each tensor in a larger buff
 
 zoo: env  ## Run trained networks out of packages against onnxruntime and known answers
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
+
+applications: env  ## Run applications of onnxruntime from PyPI on our sessions; downloads a gigabyte
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.applications
 
 torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with torch; gigabytes
 	OMP_NUM_THREADS=1 $(TORCH)/python -m tests.torch_exports

@@ -1,0 +1,1 @@
+"""Applications of onnxruntime from PyPI, run unchanged on ``relax_mlir.onnxruntime``."""

@@ -1,0 +1,1 @@
+"""Programs that use applications through their public API; each prints what it found."""
