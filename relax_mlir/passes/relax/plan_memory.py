@@ -15,6 +15,7 @@ from relax_mlir.dialects.tir import attribute_names
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import own_operations
 from relax_mlir.passes.main_signature import PLAN_ATTRIBUTES
+from relax_mlir.passes.relax.flatten_tuples import fold_tuple_get_items
 from relax_mlir.rewrite.patterns import Pass
 
 __all__ = ["PlanMemory", "result_tensors", "storage_root"]
@@ -90,6 +91,7 @@ def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> N
     Args:
         overwritable: per program, the arguments that its results may overwrite.
     """
+    fold_tuple_get_items(function)  # a tuple has no buffer, but its elements
     operations = list(own_operations(function.entry_block))
     last = _last_uses(operations)
     returned = {storage_root(v) for v in operations[-1].operands}

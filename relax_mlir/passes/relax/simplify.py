@@ -9,6 +9,7 @@ from itertools import accumulate, chain
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.dialects.relax.manipulate import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
@@ -26,6 +27,13 @@ from relax_mlir.rewrite.patterns import (
 )
 
 __all__ = ["Simplify"]
+
+
+@pattern
+def _take_from_packed_tuple(op: TupleGetItemOp) -> ir.Value | None:
+    """The element of a tuple that was packed here is the value that was packed."""
+    packed = tensors.packed_values(op.tuple_value)
+    return None if packed is None else packed[op.python_attrs()["index"]]
 
 
 @pattern
@@ -163,6 +171,7 @@ def _expanded_permutation(
 
 
 _PATTERNS = (
+    _take_from_packed_tuple,
     _split_before_permuting,
     _join_after_permuting,
     _drop_identity_reshape,

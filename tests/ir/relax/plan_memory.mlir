@@ -161,3 +161,15 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 func.func @sum(%x: memref<16xf32>, %r: memref<16xf32>, %y: memref<16xf32>) attributes {tir.in_place = array<i64: 0>, tir.prim_func, tir.num_outputs = 1 : i64} {
   return
 }
+
+// -----
+
+// A tuple has no buffer: what is taken out of one that was packed here is the packed value.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.arena_bytes = "0"
+// CHECK:         return %arg1 : tensor<2xf32>
+func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 1 : i64} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}

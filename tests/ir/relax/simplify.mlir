@@ -253,3 +253,17 @@ func.func @nothing(%x: tensor<0x0xf32>) -> tensor<0x0xf32> {
   %3 = "relax.reshape"(%2) {shape = #relax.shape<["0", "0"]>} : (tensor<1x0x0xf32>) -> tensor<0x0xf32>
   return %3 : tensor<0x0xf32>
 }
+
+// -----
+
+// An element of a tuple that was packed here is the packed value.
+// CHECK-LABEL: func.func @taken_apart
+// CHECK-NEXT:    %[[R:.*]] = "relax.add"(%arg1, %arg0)
+// CHECK-NEXT:    return %[[R]]
+func.func @taken_apart(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 1 : i64} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  %2 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  %3 = "relax.add"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %3 : tensor<2xf32>
+}
