@@ -392,6 +392,12 @@ class TupleGetItemOp(Relax.Operation, name="tuple_get_item"):
     def unpacked_operands(self) -> list[ir.Value]:
         return list(self.operands)
 
+    @property
+    def packed_value(self) -> ir.Value | None:
+        """The value that the element was packed from; None if the tuple was not packed."""
+        packed = tensors.packed_values(self.tuple_value)
+        return None if packed is None else packed[self.index.value]
+
 
 class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
     """A shape as an int64 vector.

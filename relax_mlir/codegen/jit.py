@@ -7,7 +7,12 @@ import numpy as np
 from relax_mlir.codegen import object_code
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime import cpu
-from relax_mlir.runtime.executable import Signature, as_tensor, make_function
+from relax_mlir.runtime.executable import (
+    SYMBOLS,
+    Signature,
+    as_tensor,
+    make_function,
+)
 from relax_mlir.runtime.machine_code import load_code
 from relax_mlir.runtime.margins import with_nan_margins
 
@@ -39,8 +44,7 @@ def run_lowered(
         opt_level=0,
         passes=_PASSES,
     )
-    symbols = ("main", "main_shapes")
-    library, address = load_code(object_code.machine_code([code], symbols), symbols)
+    library, address = load_code(object_code.machine_code([code], SYMBOLS), SYMBOLS)
     constants = {k: with_nan_margins(module.constants[k]) for k in signature.constants}
     function = make_function(signature, constants, address, 1, library)
     inputs = [as_tensor(with_nan_margins(array)) for array in arrays]

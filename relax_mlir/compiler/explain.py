@@ -146,7 +146,6 @@ def explain(
         choices = {
             name: rule_choice(unit.text, rest)
             for unit in split_kernels(lowered)
-            if unit.programs
             for name in unit.programs
         }
         kernels += _kernels(lowered, choices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
 from mlir import ir
@@ -444,13 +445,14 @@ class BlockBuilder:
         if self._functions is None:
             self._functions = _FunctionTable()
             for var, known in self._module.functions.items():
-                self._functions.add(var.name_hint, known)
-        found = self._functions.find(func, self._module)
+                self._functions.add(var.name_hint, _Comparable(known))
+        comparable = _Comparable(func)
+        found = self._functions.find(comparable, self._module)
         if found is not None:
             return self._module.get_global_var(found)
         name = self._unique_function(func_name)
         self._writable_module().update_func(name, func)
-        self._functions.add(name, func)
+        self._functions.add(name, comparable)
         return self._module.get_global_var(name)
 
     def _unique_function(self, name: str) -> str:
@@ -487,33 +489,39 @@ class BlockBuilder:
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
 
 
-class _FunctionTable:
-    """The functions of a module, to find one that is structurally equal to another.
+class _Comparable:
+    """A function with what it is compared by, each derived once.
 
     Encoding the structure of a function takes longer than building it, so only functions
-    with the same signature and the same number of blocks are compared.
+    of equal summaries are compared.
     """
 
+    def __init__(self, func: BaseFunc) -> None:
+        self.func = func
+        self.summary = _summary(func)
+
+    @cached_property
+    def hash(self) -> int:
+        """The structural hash."""
+        return structural_hash(self.func)
+
+
+class _FunctionTable:
+    """The functions of a module, to find one that is structurally equal to another."""
+
     def __init__(self) -> None:
-        self._named: dict[object, list[tuple[str, BaseFunc]]] = {}  # by summary
-        self._hashes: dict[str, int] = {}  # of those that were compared
+        self._named: dict[object, list[tuple[str, _Comparable]]] = {}  # by summary
 
-    def add(self, name: str, func: BaseFunc) -> None:
+    def add(self, name: str, func: _Comparable) -> None:
         """Adds a function of the module."""
-        self._named.setdefault(_summary(func), []).append((name, func))
+        self._named.setdefault(func.summary, []).append((name, func))
 
-    def find(self, func: BaseFunc, module: IRModule) -> str | None:
+    def find(self, func: _Comparable, module: IRModule) -> str | None:
         """The name of an equal function, or None."""
-        alike = self._named.get(_summary(func), ())
-        if not alike:
-            return None
-        hash_ = structural_hash(func)
-        for name, known in alike:
-            if name not in self._hashes:
-                self._hashes[name] = structural_hash(known)
-            if self._hashes[name] != hash_ or name not in module:
+        for name, known in self._named.get(func.summary, ()):
+            if known.hash != func.hash or name not in module:
                 continue
-            if structural_equal(module[name], func):
+            if structural_equal(module[name], func.func):
                 return name
         return None
 

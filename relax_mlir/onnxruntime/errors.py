@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from relax_mlir.errors import (
@@ -27,6 +27,7 @@ __all__ = [
     "NotImplemented",
     "RuntimeException",
     "translated",
+    "with_status",
 ]
 
 
@@ -74,21 +75,26 @@ class EPFail(Exception):
     """Status 11: a model cannot be compiled."""
 
 
-_STATUS: tuple[type[Exception], ...] = (
-    *(Fail, InvalidArgument, NoSuchFile, NoModel, EngineError, RuntimeException),
-    *(InvalidProtobuf, ModelLoaded, NotImplemented, InvalidGraph, EPFail),
-)
-_NAMES = (
-    *("FAIL", "INVALID_ARGUMENT", "NO_SUCHFILE", "NO_MODEL", "ENGINE_ERROR"),
-    *("RUNTIME_EXCEPTION", "INVALID_PROTOBUF", "MODEL_LOADED", "NOT_IMPLEMENTED"),
-    *("INVALID_GRAPH", "EP_FAIL"),
-)
+# In the order of their numbers, from 1.
+_STATUS: Mapping[type[Exception], str] = {
+    Fail: "FAIL",
+    InvalidArgument: "INVALID_ARGUMENT",
+    NoSuchFile: "NO_SUCHFILE",
+    NoModel: "NO_MODEL",
+    EngineError: "ENGINE_ERROR",
+    RuntimeException: "RUNTIME_EXCEPTION",
+    InvalidProtobuf: "INVALID_PROTOBUF",
+    ModelLoaded: "MODEL_LOADED",
+    NotImplemented: "NOT_IMPLEMENTED",
+    InvalidGraph: "INVALID_GRAPH",
+    EPFail: "EP_FAIL",
+}
 
 
-def _as(kind: type[Exception], error: Exception | str) -> Exception:
+def with_status(kind: type[Exception], error: Exception | str) -> Exception:
     """An exception with the text that onnxruntime puts before its messages."""
-    number = _STATUS.index(kind) + 1
-    return kind(f"[ONNXRuntimeError] : {number} : {_NAMES[number - 1]} : {error}")
+    number = list(_STATUS).index(kind) + 1
+    return kind(f"[ONNXRuntimeError] : {number} : {_STATUS[kind]} : {error}")
 
 
 @contextmanager
@@ -101,9 +107,9 @@ def translated(*, running: bool) -> Iterator[None]:
     try:
         yield
     except OutOfMemoryError as error:
-        raise _as(RuntimeException, error) from error
+        raise with_status(RuntimeException, error) from error
     except UnsupportedError as error:
-        raise _as(NotImplemented, error) from error
+        raise with_status(NotImplemented, error) from error
     except ModelError as error:
         text = str(error)
         kind = InvalidGraph
@@ -113,10 +119,10 @@ def translated(*, running: bool) -> Iterator[None]:
             kind = InvalidArgument
         elif "not an ONNX model" in text or "not a compiled model" in text:
             kind = InvalidProtobuf
-        raise _as(kind, error) from error
+        raise with_status(kind, error) from error
     except CompileError as error:
-        raise _as(EPFail, error) from error
+        raise with_status(EPFail, error) from error
     except (TypeError, ValueError) as error:
-        raise _as(InvalidArgument, error) from error
+        raise with_status(InvalidArgument, error) from error
     except RelaxError as error:
-        raise _as(RuntimeException if running else Fail, error) from error
+        raise with_status(RuntimeException if running else Fail, error) from error

@@ -42,11 +42,14 @@ class ExecutionOrder(IntEnum):
     MEMORY_EFFICIENT = 2
 
 
-class _Entries:
-    """Configuration entries, which are kept and ignored."""
+class _Options:
+    """What options of sessions and calls have in common, all of which is ignored."""
 
     def __init__(self) -> None:
         self._entries: dict[str, str] = {}
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
 
     def _entry(self, key: str) -> str:
         if key not in self._entries:
@@ -54,7 +57,7 @@ class _Entries:
         return self._entries[key]
 
 
-class SessionOptions(_Entries):
+class SessionOptions(_Options):
     """Options of a session.
 
     Three have an effect. The others are accepted and ignored: they select among
@@ -80,9 +83,6 @@ class SessionOptions(_Entries):
         self.execution_order = ExecutionOrder.DEFAULT
         self.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
         self.inter_op_num_threads = 0
-        self.log_severity_level = -1
-        self.log_verbosity_level = 0
-        self.logid = ""
         self.optimized_model_filepath = ""
         self.use_deterministic_compute = False
         self.use_per_session_threads = True
@@ -142,14 +142,11 @@ class SessionOptions(_Entries):
         )
 
 
-class RunOptions(_Entries):
+class RunOptions(_Options):
     """Options of a call, which are accepted and ignored."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.log_severity_level = -1
-        self.log_verbosity_level = 0
-        self.logid = ""
         self.only_execute_path_to_fetches = False
         self.terminate = False
 

@@ -16,7 +16,7 @@ from relax_mlir.compiler.compile import compile as compile_model
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.reading import read_model
-from relax_mlir.onnxruntime.errors import InvalidArgument, translated
+from relax_mlir.onnxruntime.errors import InvalidArgument, translated, with_status
 from relax_mlir.onnxruntime.options import RunOptions, SessionOptions
 from relax_mlir.onnxruntime.types import ModelMetadata, NodeArg, node_arg
 from relax_mlir.onnxruntime.values import IOBinding, OrtValue
@@ -94,10 +94,7 @@ class InferenceSession:
         known = [output.name for output in self._outputs]
         for name in output_names or ():
             if name not in known:
-                raise InvalidArgument(
-                    f"[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid output name: "
-                    f"{name}"
-                )
+                raise with_status(InvalidArgument, f"Invalid output name: {name}")
         feed = self._checked(input_feed)
         with translated(running=True):
             results = self._model(*feed)
@@ -118,10 +115,7 @@ class InferenceSession:
             )
         unknown = [name for name in input_feed if name not in names]
         if unknown:
-            raise InvalidArgument(
-                "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Invalid input name: "
-                f"{unknown[0]}"
-            )
+            raise with_status(InvalidArgument, f"Invalid input name: {unknown[0]}")
         values = (input_feed.get(name) for name in names)
         return [v.value() if isinstance(v, OrtValue) else v for v in values]
 

@@ -147,6 +147,7 @@ class Pipeline:
             IRError: the module is invalid to begin with.
             PassError: a pass of MLIR failed, or a pass left an invalid module.
         """
+        instruments = [*instruments, *context_instruments()]
         if verify_each or not verify:
             self._run(module, verify, verify_each, instruments)
             return
@@ -168,7 +169,6 @@ class Pipeline:
         module.context.enable_multithreading(False)
         module.forget_scopes()
         leaves = list(_leaves(self.elements, ()))
-        instruments = [*instruments, *context_instruments()]
         with constraints.with_equalities(constraints_of(module)):
             checks = _first_check(module, leaves) if verify else ()
         for number, (anchors, leaf) in enumerate(leaves, start=1):

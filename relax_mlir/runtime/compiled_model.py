@@ -113,7 +113,7 @@ class CompiledModel(Serializable):
             named, out = {**named, "out": out}, None
         if named:
             arrays = self._in_order(arrays, named)
-        if any(type(array) in _PYTHON for array in arrays):
+        if not _PYTHON.isdisjoint(map(type, arrays)):
             # Too many arrays are rejected where they are counted.
             parameters = self.signature.inputs[: len(arrays)]
             first = map(_as_array, arrays, parameters)
@@ -162,13 +162,11 @@ def _as_array(value: Any, parameter: Parameter) -> Any:  # Any: DLPack arrays
     if type(value) not in _PYTHON or not parameter.dtype:
         return value
     array = np.asarray(value)
-    element = element_type(parameter.dtype)
-    loses = array.dtype.kind == "f" and "float" not in parameter.dtype
-    if loses or array.dtype.kind not in "biuf":
+    is_float = "float" in parameter.dtype
+    if array.dtype.kind not in ("biuf" if is_float else "biu"):
         return array
-    converted = array.astype(element)
-    is_exact = array.dtype.kind == "f" or np.array_equal(converted, array)
-    return converted if is_exact or "float" in parameter.dtype else array
+    converted = array.astype(element_type(parameter.dtype))
+    return converted if is_float or np.array_equal(converted, array) else array
 
 
 def _wrong_names(expected: Sequence[str], got: Sequence[str]) -> str:

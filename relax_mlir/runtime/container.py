@@ -24,6 +24,7 @@ from relax_mlir.support.files import atomic_file
 __all__ = [
     "add_member",
     "archive_writer",
+    "manifest_digest",
     "open_archive",
     "read_constants",
     "read_manifest",
@@ -47,7 +48,7 @@ def write_members(
     shapes = {k: [a.dtype.name, list(a.shape)] for k, a in constants.items()}
     complete = {**manifest, "code": list(code), "constants": shapes}
     complete = json.loads(json.dumps(complete))
-    complete["digest"] = _digest(complete, code.values())
+    complete["digest"] = manifest_digest(complete, code.values())
     add_member(archive, name, json.dumps(complete).encode())
     for member, data in code.items():
         add_member(archive, member, data)
@@ -73,7 +74,7 @@ def read_manifest(
             f"expected format {version}, got {manifest['format']}. Compile it again"
         )
     code = {member: read_member(archive, member) for member in manifest["code"]}
-    if manifest.pop("digest") != _digest(manifest, code.values()):
+    if manifest.pop("digest") != manifest_digest(manifest, code.values()):
         raise ValueError("the digest of the code does not match")
     return manifest, code
 
@@ -176,7 +177,7 @@ def _array(
     return np.frombuffer(data, element).reshape(shape)
 
 
-def _digest(manifest: _Json, code: Iterable[bytes]) -> str:
+def manifest_digest(manifest: _Json, code: Iterable[bytes] = ()) -> str:
     """SHA-256 of the manifest without its digest, and of the code."""
     digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
     for data in code:

@@ -79,7 +79,7 @@ def element_type(name: str) -> np.dtype:
 
 def is_narrow(name: str) -> bool:
     """Whether an element type is one of ml_dtypes, which numpy lacks."""
-    return _OTHER.fullmatch(name) is not None
+    return name not in _PLAIN and _OTHER.fullmatch(name) is not None
 
 
 def dlpack_type(name: str) -> tuple[int, int]:

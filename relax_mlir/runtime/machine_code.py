@@ -24,7 +24,7 @@ from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cpu import load_library
 from relax_mlir.support.hooks import Hook
 
-__all__ = ["LINK", "LOOKUP", "MachineCode", "load_code", "load_objects"]
+__all__ = ["LINK", "LOOKUP", "MachineCode", "load_code"]
 
 LOOKUP = "relax_mlir_addresses"  # of tvm-ffi's calling convention, in `addresses`
 _ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
@@ -73,7 +73,7 @@ def load_code(
         CompileError: a symbol is undefined, or the code is corrupt.
     """
     if not code.library:
-        return load_objects(code.objects, symbols, code.addresses)
+        return _load_objects(code.objects, symbols, code.addresses)
     load_library()
     try:
         library = _Library(code.library)
@@ -136,7 +136,7 @@ def _descriptor_path(descriptor: int) -> str:
     return path
 
 
-def load_objects(
+def _load_objects(
     objects: Sequence[bytes], symbols: Sequence[str], addresses: bytes
 ) -> tuple[object, Mapping[str, int]]:
     """Link object files in this process, and look up addresses of their symbols.

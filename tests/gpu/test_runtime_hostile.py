@@ -213,7 +213,7 @@ def test_whatever_stands_in_a_file_it_is_run_or_refused(
     with zipfile.ZipFile(whole) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}
     manifest = json.loads(members["cuda.json"])
-    monkeypatch.setattr(container, "_digest", lambda *_: manifest["digest"])
+    monkeypatch.setattr(container, "manifest_digest", lambda *_: manifest["digest"])
     every = [(p, junk) for p in places(manifest[part], (part,)) for junk in _JUNK]
     outcomes: set[str] = set()
 

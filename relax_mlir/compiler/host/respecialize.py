@@ -16,13 +16,15 @@ from relax_mlir.compiler.host.build import jit_options
 from relax_mlir.compiler.host.subgraph import JITSubgraph
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import IndexOutOfRangeError, RelaxError
-from relax_mlir.runtime.host.jit_options import JIT_OPTIONS
+from relax_mlir.runtime.host.jit_options import JIT_OPTIONS, JITOptions
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.source_model import RESPECIALIZE, SourceModel
 
 __all__ = ["run"]
 
-_subgraphs: WeakKeyDictionary[SourceModel, JITSubgraph] = WeakKeyDictionary()
+_subgraphs: WeakKeyDictionary[SourceModel, tuple[JITSubgraph, JITOptions]] = (
+    WeakKeyDictionary()
+)
 
 
 def run(
@@ -34,11 +36,11 @@ def run(
         refusal: raised if the model cannot be compiled for them, since the shapes do not
             broadcast.
     """
-    subgraph = _subgraphs.get(source)
-    if subgraph is None:
+    if source not in _subgraphs:
         subgraph = JITSubgraph(onnx.ModelProto.FromString(source.source.model))
-        _subgraphs[source] = subgraph
-    options = jit_options(CompileOptions.from_fields(source.options))
+        options = jit_options(CompileOptions.from_fields(source.options))
+        _subgraphs[source] = subgraph, options
+    subgraph, options = _subgraphs[source]
     token = JIT_OPTIONS.set(options)
     try:
         result = subgraph(arrays)

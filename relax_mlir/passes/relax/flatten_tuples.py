@@ -76,9 +76,7 @@ def flatten_results(function: func.FuncOp) -> None:
 def fold_tuple_get_items(function: func.FuncOp) -> None:
     """Folds ``tuple_get_item`` of a tuple packed in the same function to its element."""
     for op in operations_of(function):
-        if isinstance(op, TupleGetItemOp):
-            packed = tensors.packed_values(op.tuple_value)
-            if packed is not None:
-                element = packed[op.python_attrs()["index"]]
-                transfer_output(op, element)
-                replace(op, element)
+        element = op.packed_value if isinstance(op, TupleGetItemOp) else None
+        if element is not None:
+            transfer_output(op, element)
+            replace(op, element)

@@ -32,8 +32,7 @@ __all__ = ["Simplify"]
 @pattern
 def _take_from_packed_tuple(op: TupleGetItemOp) -> ir.Value | None:
     """The element of a tuple that was packed here is the value that was packed."""
-    packed = tensors.packed_values(op.tuple_value)
-    return None if packed is None else packed[int(op.python_attrs()["index"])]
+    return op.packed_value
 
 
 @pattern

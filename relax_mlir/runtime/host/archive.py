@@ -7,10 +7,8 @@ in the format of compiled models. Loading verifies everything and executes nothi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
@@ -27,7 +25,11 @@ from relax_mlir.runtime.archive import (
     unpack,
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
-from relax_mlir.runtime.container import archive_writer
+from relax_mlir.runtime.container import (
+    archive_writer,
+    manifest_digest,
+    read_manifest,
+)
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
@@ -71,6 +73,7 @@ def save(
     host, options = executable.host, executable.options
     manifest = {
         "format": _FORMAT,
+        "code": [],  # that of the parts is in members of their own
         "are_kernels": are_kernels,
         "signature": signature,
         **options.to_fields(),
@@ -88,7 +91,7 @@ def save(
         manifest = json.loads(json.dumps(manifest))
     except TypeError as error:  # of a manually constructed executable
         raise RunError(f"save: the executable cannot be written: {error}") from error
-    manifest["digest"] = _digest(manifest)
+    manifest["digest"] = manifest_digest(manifest)
     members = {
         **{f"codes/{n}": c.executable for n, c in executable.codes.items()},
         **{f"segments/{n}": c.executable for n, c in host.segments.items()},
@@ -138,10 +141,6 @@ def _constants_archive(constants: Mapping[str, np.ndarray]) -> Contents:
     return Contents(MachineCode(), {}, Machine("", "", ()), constants, 1)
 
 
-def _digest(manifest: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
 def load(
     path: str | os.PathLike[str], threads: int | None
 ) -> VMExecutable | KernelModule | JITModel:
@@ -156,7 +155,7 @@ def load(
         CompileError: its code is for another machine, or cannot be loaded.
     """
     with open_archive(path) as archive:
-        manifest = _manifest(archive)
+        manifest, _ = read_manifest(archive, _MANIFEST, _FORMAT)
         contents = {
             kind: {
                 name: _unpacked(read_member(archive, f"{kind}/{name}"))
@@ -173,22 +172,6 @@ def load(
     }
     with open_archive(path):
         return verified.executable(loaded, constants)
-
-
-def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Read the manifest and verify its format and digest.
-
-    Raises:
-        ValueError: the manifest is damaged, or of another version.
-    """
-    manifest = json.loads(read_member(archive, _MANIFEST))
-    if manifest["format"] != _FORMAT:
-        raise ValueError(
-            f"expected format {_FORMAT}, got {manifest['format']}. Compile it again"
-        )
-    if manifest.pop("digest") != _digest(manifest):
-        raise ValueError("the digest of the code does not match")
-    return manifest
 
 
 @dataclass(frozen=True)

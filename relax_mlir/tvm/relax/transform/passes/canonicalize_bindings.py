@@ -109,9 +109,7 @@ def _equal_value(op: ir.OpView) -> ir.Value | None:
     if isinstance(op, (graph.BindOp, graph.MatchCastOp)):
         return op.value if op.value.type == op.result.type else None
     if isinstance(op, TupleGetItemOp):
-        packed = tensors.packed_values(op.tuple_value)
-        if packed is not None:
-            return packed[op.index.value]
+        return op.packed_value
     is_tuple = (
         op.operation.name == tensors.TUPLE_PACK
         and function_attributes.NAME in op.operation.attributes
