@@ -13,9 +13,10 @@ from relax_mlir.onnxruntime.options import (
     RunOptions,
     SessionOptions,
 )
-from relax_mlir.onnxruntime.session import PROVIDER, InferenceSession
+from relax_mlir.onnxruntime.session import PROVIDER, InferenceSession, IOBinding
 from relax_mlir.onnxruntime.types import ModelMetadata, NodeArg
-from relax_mlir.onnxruntime.values import IOBinding, OrtDevice, OrtValue
+from relax_mlir.onnxruntime.values import OrtDevice, OrtValue
+from relax_mlir.support.argument_types import check_exports
 from relax_mlir.support.import_alias import alias_package
 
 __all__ = [
@@ -95,3 +96,6 @@ def enable_telemetry_events() -> None:
 
 def disable_telemetry_events() -> None:
     """Ignored: there is no telemetry."""
+
+
+check_exports(globals())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 
 from relax_mlir.onnxruntime import errors
+from relax_mlir.support.argument_types import at_least
 
 __all__ = [
     "ExecutionMode",
@@ -87,9 +88,11 @@ class SessionOptions(_Options):
         self.use_deterministic_compute = False
         self.use_per_session_threads = True
 
-    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+    def add_free_dimension_override_by_name(
+        self, name: str, size: Annotated[int, at_least(0)]
+    ) -> None:
         """Give a symbolic size of the inputs a value; the model is compiled for it."""
-        self.sizes[str(name)] = int(size)
+        self.sizes[name] = size
 
     def add_free_dimension_override_by_denotation(
         self, denotation: str, size: int

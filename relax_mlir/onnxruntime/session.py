@@ -1,4 +1,4 @@
-"""Sessions: compiled models with onnxruntime's interface."""
+"""Sessions, which are compiled models with onnxruntime's interface, and bindings of calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from relax_mlir.frontends.onnx.reading import read_model
 from relax_mlir.onnxruntime.errors import InvalidArgument, translated, with_status
 from relax_mlir.onnxruntime.options import RunOptions, SessionOptions
 from relax_mlir.onnxruntime.types import ModelMetadata, NodeArg, node_arg
-from relax_mlir.onnxruntime.values import IOBinding, OrtValue
+from relax_mlir.onnxruntime.values import OrtValue, array_at, check_device
 from relax_mlir.runtime.cpu import get_max_threads
 
-__all__ = ["PROVIDER", "InferenceSession"]
+__all__ = ["PROVIDER", "IOBinding", "InferenceSession"]
 
 PROVIDER = "CPUExecutionProvider"
 Feed = Mapping[str, Any]  # Any: arrays, lists of arrays, None
@@ -229,6 +229,97 @@ class InferenceSession:
         path = Path(f"{self._options.profile_file_prefix}_{stamp}.json")
         path.write_text(json.dumps(events))
         return str(path)
+
+
+class IOBinding:
+    """Inputs and outputs of a call of a session, by name.
+
+    Args:
+        session: the session.
+    """
+
+    def __init__(self, session: InferenceSession) -> None:
+        self.session = session
+        self.inputs: dict[str, OrtValue] = {}
+        self._outputs: dict[str, OrtValue | None] = {}
+        self._found: list[OrtValue] = []
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
+        """Bind an array to an input."""
+        self.inputs[name] = OrtValue.ortvalue_from_numpy(arr_on_cpu)
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Bind a value to an input."""
+        self.inputs[name] = ortvalue
+
+    def bind_input(
+        self,
+        name: str,
+        device_type: str,
+        device_id: int,
+        element_type: Any,
+        shape: Sequence[int],
+        buffer_ptr: int,
+    ) -> None:
+        """Bind memory at an address, which has to stay valid, to an input."""
+        check_device(device_type)
+        self.inputs[name] = OrtValue(array_at(buffer_ptr, shape, element_type))
+
+    def bind_output(
+        self,
+        name: str,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        element_type: Any = None,
+        shape: Sequence[int] | None = None,
+        buffer_ptr: int | None = None,
+    ) -> None:
+        """Bind an output: to memory at an address, or to a new array at each call."""
+        check_device(device_type)
+        bound = None
+        if buffer_ptr is not None:
+            bound = OrtValue(array_at(buffer_ptr, shape or (), element_type))
+        self._outputs[name] = bound
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Bind a value, which is written to, to an output."""
+        self._outputs[name] = ortvalue
+
+    def run(self) -> None:
+        """Call the session, and write or keep the outputs."""
+        names = list(self._outputs)
+        feed = {name: value.value() for name, value in self.inputs.items()}
+        found = self.session.run(names, feed)
+        self._found = []
+        for name, array in zip(names, found, strict=True):
+            bound = self._outputs[name]
+            if bound is None:
+                bound = OrtValue(array)
+            else:
+                bound.update_inplace(array)
+            self._found.append(bound)
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The outputs of the last call, in the order of their binding."""
+        return list(self._found)
+
+    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
+        """The arrays of the outputs."""
+        return [value.value() for value in self._found]
+
+    def clear_binding_inputs(self) -> None:
+        """Forget the inputs."""
+        self.inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forget the outputs."""
+        self._outputs.clear()
+
+    def synchronize_inputs(self) -> None:
+        """Nothing: the CPU has one order of memory."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing: a call returns when its outputs are written."""
 
 
 def _sized(value: NodeArg, sizes: Mapping[str, int]) -> NodeArg:

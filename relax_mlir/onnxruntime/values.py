@@ -1,9 +1,9 @@
-"""Values on a device, and their binding to the inputs and outputs of calls."""
+"""Devices, and values on them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,10 +11,7 @@ import onnx
 from relax_mlir.onnxruntime.errors import InvalidArgument
 from relax_mlir.onnxruntime.types import element_name
 
-if TYPE_CHECKING:
-    from relax_mlir.onnxruntime.session import InferenceSession
-
-__all__ = ["IOBinding", "OrtDevice", "OrtValue"]
+__all__ = ["OrtDevice", "OrtValue", "array_at", "check_device"]
 
 
 class OrtDevice:
@@ -28,7 +25,7 @@ class OrtDevice:
     def __init__(
         self, kind: str = "cpu", memory: object = None, index: int = 0
     ) -> None:
-        _check_device(kind)
+        check_device(kind)
         self._index = index
 
     @staticmethod
@@ -50,7 +47,12 @@ class OrtDevice:
         return self._index
 
 
-def _check_device(kind: object) -> None:
+def check_device(kind: object) -> None:
+    """Refuse devices that are not the CPU.
+
+    Raises:
+        InvalidArgument: it is another.
+    """
     if str(kind).lower() not in ("cpu", "0"):
         raise InvalidArgument(f"device `{kind}`: expected `cpu`, where sessions run")
 
@@ -70,7 +72,7 @@ class OrtValue:
         numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0
     ) -> OrtValue:
         """A value that shares the memory of an array."""
-        _check_device(device_type)
+        check_device(device_type)
         return OrtValue(np.asarray(numpy_obj))
 
     @staticmethod
@@ -81,7 +83,7 @@ class OrtValue:
         device_id: int = 0,
     ) -> OrtValue:
         """A value of a shape and an element type of numpy, or the number of one of ONNX."""
-        _check_device(device_type)
+        check_device(device_type)
         if isinstance(element_type, int):
             element_type = onnx.helper.tensor_dtype_to_np_dtype(element_type)
         return OrtValue(np.empty(tuple(shape), element_type))
@@ -171,98 +173,7 @@ class OrtValue:
         return self.numpy().nbytes
 
 
-class IOBinding:
-    """Inputs and outputs of a call of a session, by name.
-
-    Args:
-        session: the session.
-    """
-
-    def __init__(self, session: InferenceSession) -> None:
-        self.session = session
-        self.inputs: dict[str, OrtValue] = {}
-        self._outputs: dict[str, OrtValue | None] = {}
-        self._found: list[OrtValue] = []
-
-    def bind_cpu_input(self, name: str, arr_on_cpu: np.ndarray) -> None:
-        """Bind an array to an input."""
-        self.inputs[name] = OrtValue.ortvalue_from_numpy(arr_on_cpu)
-
-    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """Bind a value to an input."""
-        self.inputs[name] = ortvalue
-
-    def bind_input(
-        self,
-        name: str,
-        device_type: str,
-        device_id: int,
-        element_type: Any,
-        shape: Sequence[int],
-        buffer_ptr: int,
-    ) -> None:
-        """Bind memory at an address, which has to stay valid, to an input."""
-        _check_device(device_type)
-        self.inputs[name] = OrtValue(_at(buffer_ptr, shape, element_type))
-
-    def bind_output(
-        self,
-        name: str,
-        device_type: str = "cpu",
-        device_id: int = 0,
-        element_type: Any = None,
-        shape: Sequence[int] | None = None,
-        buffer_ptr: int | None = None,
-    ) -> None:
-        """Bind an output: to memory at an address, or to a new array at each call."""
-        _check_device(device_type)
-        bound = None
-        if buffer_ptr is not None:
-            bound = OrtValue(_at(buffer_ptr, shape or (), element_type))
-        self._outputs[name] = bound
-
-    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Bind a value, which is written to, to an output."""
-        self._outputs[name] = ortvalue
-
-    def run(self) -> None:
-        """Call the session, and write or keep the outputs."""
-        names = list(self._outputs)
-        feed = {name: value.value() for name, value in self.inputs.items()}
-        found = self.session.run(names, feed)
-        self._found = []
-        for name, array in zip(names, found, strict=True):
-            bound = self._outputs[name]
-            if bound is None:
-                bound = OrtValue(array)
-            else:
-                bound.update_inplace(array)
-            self._found.append(bound)
-
-    def get_outputs(self) -> list[OrtValue]:
-        """The outputs of the last call, in the order of their binding."""
-        return list(self._found)
-
-    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
-        """The arrays of the outputs."""
-        return [value.value() for value in self._found]
-
-    def clear_binding_inputs(self) -> None:
-        """Forget the inputs."""
-        self.inputs.clear()
-
-    def clear_binding_outputs(self) -> None:
-        """Forget the outputs."""
-        self._outputs.clear()
-
-    def synchronize_inputs(self) -> None:
-        """Nothing: the CPU has one order of memory."""
-
-    def synchronize_outputs(self) -> None:
-        """Nothing: a call returns when its outputs are written."""
-
-
-def _at(address: int, shape: Sequence[int], element_type: Any) -> np.ndarray:
+def array_at(address: int, shape: Sequence[int], element_type: Any) -> np.ndarray:
     """An array on memory of the caller."""
     if isinstance(element_type, int):
         element_type = onnx.helper.tensor_dtype_to_np_dtype(element_type)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import relax_mlir
 from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
+from relax_mlir.onnxruntime import errors as of_sessions
 from relax_mlir.support import argument_types
 from tests.argument_sweep import values
 
@@ -18,17 +19,20 @@ _PACKAGE = Path(relax_mlir.__file__).parent
 _OWN = (str(_PACKAGE), str(_PACKAGE.parent / "dialects"))
 _BY_RUNTIME = re.compile(r"`[\w.]+`: ")  # what compiled code says of its arguments
 _PLACE = re.compile(r"[\w.<>]+: ")
+_RAISED = (TypeError, ValueError, OSError, ModuleNotFoundError, RuntimeError)
+_BY_SESSIONS = tuple(
+    getattr(of_sessions, name) for name in of_sessions.__all__ if name[0].isupper()
+)
 _BY_PYTHON = re.compile(r"([\w.<>]+)\(\) (?:takes|missing|got)")
 
 
 def accident(error: Exception, name: str) -> str:
     """Where an exception was raised that tells the caller nothing; empty if it does.
 
-    Allowed are errors of ours, the `TypeError` or `ValueError` that a ``raise`` of the package
-    raises, errors of the system that name a file, what Python says of a call with a wrong
-    number of arguments, what a function of the caller raises, and what has no frame of the
-    package. Errors about arguments begin
-    with the name of a function.
+    Allowed are errors of ours, the exceptions of Python and of onnxruntime that a ``raise`` of
+    the package raises, errors of the system that name a file, what Python says of a call with a
+    wrong number of arguments, what a function of the caller raises, and what has no frame of
+    the package. Errors about arguments begin with the name of a function.
 
     Args:
         name: what was called.
@@ -49,7 +53,7 @@ def accident(error: Exception, name: str) -> str:
     is_said = frames[-1] is ours[-1] and _raises(frames[-1])
     is_said |= _BY_RUNTIME.match(str(error)) is not None
     is_ours = isinstance(error, RelaxError) or (
-        is_said and type(error) in (TypeError, ValueError, OSError, ModuleNotFoundError)
+        is_said and type(error) in (*_RAISED, *_BY_SESSIONS)
     )
     is_abstract = is_said and type(error) is NotImplementedError
     if is_abstract or (is_ours and _says_where(error)):

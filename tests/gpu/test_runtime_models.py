@@ -1,6 +1,7 @@
 """Models with weights, multi-kernel programs, copies, and host functions."""
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -239,7 +240,7 @@ def test_elements_of_other_types(dtype: type, compiled: Compile) -> None:
 
 def test_bfloat16_is_bits_without_ml_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     given = elements.random_elements(np.random.default_rng(3), (500,), "bfloat16")
-    monkeypatch.setattr(elements, "ml_dtypes", None)
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
     elements.element_type.cache_clear()
     try:
         bits = elements.random_elements(np.random.default_rng(3), (500,), "bfloat16")
