@@ -30,6 +30,8 @@ _STORED = (*_QUANTIZED, "int32", *_FLOATS)
 class QuantizeOp(Relax.Operation, name="quantize"):
     """Linear quantization: round(data / scale) + zero_point, ties to even, saturated.
 
+    Quotient and sum are rounded to float16 if ``data`` and ``scale`` are, as in TVM.
+
     Attributes:
         axis: the axis of per-axis scales; negative ones count from the end.
         out_dtype: an integer type of 8 or 16 bits.
@@ -88,14 +90,23 @@ class QuantizeOp(Relax.Operation, name="quantize"):
         axis: int = -1,
         out_dtype: DType = _INT8,
     ) -> np.ndarray:
-        return QuantizationScales(axis).quantized(data, scale, zero_point, out_dtype)
+        precision = _common_type(
+            dtypes.from_numpy(data.dtype), dtypes.from_numpy(scale.dtype)
+        )
+        return QuantizationScales(axis).quantized(
+            data, scale, zero_point, out_dtype, precision, sum_precision=precision
+        )
 
     def legalize(self, b: Builder) -> Buffer:
-        return QuantizationScales(self.axis.value).quantize(b, b.inputs)
+        data, scale, _ = b.inputs
+        precision = _common_type(data.dtype, scale.dtype)
+        return QuantizationScales(self.axis.value).quantize(
+            b, b.inputs, precision, sum_precision=precision
+        )
 
 
 class DequantizeOp(Relax.Operation, name="dequantize"):
-    """Linear dequantization: (data - zero_point) * scale.
+    """Linear dequantization: (data - zero_point) * scale, saturated if float16.
 
     Attributes:
         axis: the axis of per-axis scales; negative ones count from the end.
@@ -152,10 +163,19 @@ class DequantizeOp(Relax.Operation, name="dequantize"):
         axis: int = -1,
         out_dtype: DType = _F32,
     ) -> np.ndarray:
-        return QuantizationScales(axis).dequantized(data, scale, zero_point, out_dtype)
+        return QuantizationScales(axis).dequantized(
+            data, scale, zero_point, out_dtype, saturate=out_dtype != _F32
+        )
 
     def legalize(self, b: Builder) -> Buffer:
-        return QuantizationScales(self.axis.value).dequantize(b, *b.inputs)
+        _, out = b.results[0]
+        return QuantizationScales(self.axis.value).dequantize(
+            b, *b.inputs, saturate=out != _F32
+        )
+
+
+def _common_type(data: DType, scale: DType) -> DType:
+    return data if data == scale else _F32
 
 
 def _check(

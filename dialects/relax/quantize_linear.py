@@ -294,6 +294,7 @@ class QuantizationScales:
         out: DType,
         precision: DType = _F32,
         *,
+        sum_precision: DType = _F32,
         saturate: bool = True,
     ) -> np.ndarray:
         """The numpy reference of quantization.
@@ -303,6 +304,7 @@ class QuantizationScales:
             scale, zero: the scale and the zero point.
             out: the quantized type.
             precision: the float type of the quotient.
+            sum_precision: the float type of its sum with the zero point, of an integer type.
             saturate: whether float8 results saturate at the largest finite number.
         """
         scale, zero = (self._broadcastable(v, x) for v in (scale, zero))
@@ -310,7 +312,9 @@ class QuantizationScales:
             quotient = x.astype(precision.numpy) / scale.astype(precision.numpy)
             wide = quotient.astype(np.float32)
             if out.is_integer:
-                shifted = np.rint(wide) + zero.astype(np.float32)
+                type_ = sum_precision.numpy
+                shifted = np.rint(wide).astype(type_) + zero.astype(type_)
+                shifted = shifted.astype(np.float32)
                 low, high = integer_limits(out)
                 clipped = np.fmin(np.fmax(shifted, low), high)  # NaN becomes the lowest
                 return np.asarray(clipped.astype(np.int32)).astype(out.numpy)
@@ -326,6 +330,7 @@ class QuantizationScales:
         operands: Sequence[Buffer],
         precision: DType = _F32,
         *,
+        sum_precision: DType = _F32,
         saturate: bool = True,
     ) -> Buffer:
         """The tensor program of :meth:`quantized`, to the type of the builder's result."""
@@ -339,7 +344,9 @@ class QuantizationScales:
             quotient = b.cast(b.cast(quotient, precision), _F32)
             if out.is_integer:
                 rounded = b.math("roundeven", quotient)
-                shifted = rounded + b.cast(self._read(zero, point), _F32)
+                offset = b.cast(self._read(zero, point), sum_precision)
+                shifted = rounded + b.cast(offset, _F32)
+                shifted = b.cast(b.cast(shifted, sum_precision), _F32)
                 return b.cast(_clipped(shifted, *integer_limits(out)), out)
             if out.bits < 8:
                 quotient = quotient + b.cast(self._read(zero, point), _F32)
@@ -350,7 +357,13 @@ class QuantizationScales:
         return b.compute(shape, body, out, "quantize")
 
     def dequantized(
-        self, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, out: DType
+        self,
+        x: np.ndarray,
+        scale: np.ndarray,
+        zero: np.ndarray | None,
+        out: DType,
+        *,
+        saturate: bool = False,
     ) -> np.ndarray:
         """The numpy reference of dequantization.
 
@@ -359,16 +372,26 @@ class QuantizationScales:
             scale: the scale.
             zero: the zero point; None for 0.
             out: the float type of the result.
+            saturate: whether results saturate at the largest finite number.
         """
         wide = np.float32 if dtypes.from_numpy(x.dtype).is_float else np.int32
         shifted = x.astype(wide)
         if zero is not None:
             shifted = shifted - self._broadcastable(zero, x).astype(wide)
         factor = self._broadcastable(scale, x).astype(np.float32)
-        return np.asarray(shifted.astype(np.float32) * factor).astype(out.numpy)
+        product = np.asarray(shifted.astype(np.float32) * factor)
+        if saturate:
+            product = np.clip(product, -largest_finite(out), largest_finite(out))
+        return product.astype(out.numpy)
 
     def dequantize(
-        self, b: Builder, x: Buffer, scale: Buffer, zero: Buffer | None
+        self,
+        b: Builder,
+        x: Buffer,
+        scale: Buffer,
+        zero: Buffer | None,
+        *,
+        saturate: bool = False,
     ) -> Buffer:
         """The tensor program of :meth:`dequantized`."""
         shape, out = b.results[0]
@@ -379,7 +402,10 @@ class QuantizationScales:
             if zero is not None:
                 shifted = shifted - b.cast(self._read(zero, point), wide)
             factor = b.cast(self._read(scale, point), _F32)
-            return b.cast(b.cast(shifted, _F32) * factor, out)
+            product = b.cast(shifted, _F32) * factor
+            if saturate:
+                product = _clipped(product, -largest_finite(out), largest_finite(out))
+            return b.cast(product, out)
 
         return b.compute(shape, body, out, "dequantize")
 

@@ -175,14 +175,14 @@ def _is_if(group: Group) -> bool:
 
 # text
 
-_KINDS = {c.__name__: c for c in (Recipe, Input, Step, Group)}
+_CLASSES = {c.__name__: c for c in (Recipe, Input, Step, Group)}
 
 
 def _encode(value: Any) -> Any:
-    if isinstance(value, tuple(_KINDS.values())):
+    if isinstance(value, tuple(_CLASSES.values())):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return {
-            "kind": type(value).__name__,
+            "class": type(value).__name__,
             **{k: _encode(v) for k, v in fields.items()},
         }
     if isinstance(value, np.ndarray):
@@ -208,9 +208,9 @@ def _decode(value: Any) -> Any:
         return [_decode(v) for v in value]
     if not isinstance(value, dict):
         return value
-    if "kind" in value:
-        fields = {k: _decode(v) for k, v in value.items() if k != "kind"}
-        return _KINDS[value["kind"]](**fields)
+    if "class" in value:
+        fields = {k: _decode(v) for k, v in value.items() if k != "class"}
+        return _CLASSES[value["class"]](**fields)
     if "array" in value:
         bits = np.frombuffer(bytes.fromhex(value["array"]), np.uint8)
         return bits.view(_numpy_type(value["dtype"])).reshape(value["shape"]).copy()

@@ -137,6 +137,11 @@ def _has_wide_accumulator(call: Call) -> bool:
     return dtypes.dtype(tensor_info(call.args[0]).dtype).bits >= 32
 
 
+def _has_no_narrow_float(call: Call) -> bool:
+    """No 16-bit floats: TOPI rounds the quotient to them, perhaps to the next integer."""
+    return not _is_float(call.args[0]) or _has_wide_accumulator(call)
+
+
 def _has_slope_per_channel(call: Call) -> bool:
     data, slope = call.args
     axis = int(call.attrs["axis"])
@@ -219,6 +224,7 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "clip": _has_ordered_bounds,
     "collapse_sum_like": _has_decidable_axes,
     "collapse_sum_to": _has_decidable_axes,
+    "floor_divide": _has_no_narrow_float,
     "floor_mod": lambda call: not any(map(_is_float, call.args)),
     "image.resize2d": _has_nonzero_scale_divisor,
     "image.resize3d": _has_nonzero_scale_divisor,
