@@ -1,6 +1,7 @@
 """Inlining of calls between graph functions."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
 
 from mlir import ir
 from mlir.dialects import func
@@ -185,14 +186,40 @@ def _has_name(value: ir.Value) -> bool:
 
 
 def match_symbols(params: list[ir.Type], given: list[ir.Type]) -> dict[str, Dim]:
-    """The values of the callee's symbols, matched from parameter types to argument types."""
+    """The values of the callee's symbols, matched from parameter types to argument types.
+
+    A symbol that is no dimension of a parameter, but part of one, such as ``n`` of
+    ``min(n, 5)``, is matched with one of the argument's dimension, if this is equal then.
+    """
     values: dict[str, Dim] = {}
-    for mine, theirs in zip(params, given, strict=True):
-        for size, actual in zip(_sizes(mine), _sizes(theirs), strict=False):
-            name = str(size)
-            if shapes.symbols_of(size) == (name,):
-                values.setdefault(name, actual)
+    pairs = [
+        pair
+        for mine, theirs in zip(params, given, strict=True)
+        for pair in zip(_sizes(mine), _sizes(theirs), strict=False)
+    ]
+    for size, actual in pairs:
+        name = str(size)
+        if shapes.symbols_of(size) == (name,):
+            values.setdefault(name, actual)
+    for size, actual in pairs:
+        values |= _match_parts(size, actual, values)
     return values
+
+
+_MATCHED = 3  # most symbols of one dimension, of which all assignments are tried
+
+
+def _match_parts(size: Dim, actual: Dim, known: Mapping[str, Dim]) -> dict[str, Dim]:
+    """The symbols of the argument's dimension that a parameter's dimension has at their places."""
+    names = [name for name in shapes.symbols_of(size) if name not in known]
+    if not 0 < len(names) <= _MATCHED:
+        return {}
+    same_first = sorted(shapes.symbols_of(actual), key=lambda s: s not in names)
+    for symbols in product(same_first, repeat=len(names)):
+        found = {n: shapes.symbol(s) for n, s in zip(names, symbols, strict=True)}
+        if shapes.substitute(size, {**known, **found}) == actual:
+            return found
+    return {}
 
 
 def _sizes(type_: ir.Type) -> list[Dim]:

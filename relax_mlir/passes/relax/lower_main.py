@@ -178,6 +178,11 @@ class _MainLowering:
         return reinterpret(buffer, type_, [self._size(d) for d in dims])
 
     def _size(self, dim: Dim) -> "int | ir.Value":
+        unknown = [s for s in shapes.symbols_of(dim) if s not in self.sizes]
+        if unknown:
+            raise PassError(
+                f"`main`: size `{dim}`: expected `{unknown[0]}` to be a dimension of an input"
+            )
         size = emit_dim(dim, self.sizes)
         return size.value if isinstance(size, Index) else size
 
