@@ -86,11 +86,35 @@ def write_kernel(
     """Writes a program's loops by the chosen rule, next to its linalg statements."""
     terminator = list(own_operations(function.entry_block))[-1]
     with ir.InsertionPoint(terminator), function.location:
+        _erase_unread_temporaries(function)
         kernel = read_kernel(function)
         choice = choose(kernel)
         choice.write()
     function.attributes["tir.rule"] = ir.StringAttr.get(choice.name)
     return kernel, choice
+
+
+def _erase_unread_temporaries(function: func.FuncOp) -> None:
+    """Erases temporaries that no statement reads, with what writes to them.
+
+    Upstream erases statements without points, which may have read them.
+    """
+    for alloc in reversed(list(own_operations(function.entry_block))):
+        if alloc.operation.name != "memref.alloc":
+            continue
+        users = [use.owner for use in alloc.results[0].uses]
+        if all(_only_writes(user, alloc.results[0]) for user in users):
+            for user in users:
+                erase(user)
+            erase(alloc)
+
+
+def _only_writes(user: ir.OpView, buffer: ir.Value) -> bool:
+    """Whether an operation is a statement that writes to a buffer alone."""
+    if user.operation.name != "linalg.generic":
+        return False
+    count = next(iter(user.attributes["operandSegmentSizes"]))
+    return list(user.operation.operands)[count:] == [buffer]
 
 
 def erase_statements(kernel: Kernel) -> None:

@@ -89,7 +89,7 @@ class _RowEmitter:
         vector_bits: int,
         configuration: RowWiseConfiguration | None,
     ) -> None:
-        if len(kernel.statements) == 1:
+        if len(kernel.statements) == 1 and not kernel.temporaries:
             kernel = replace(kernel, statements=[collapse_axes(kernel.statements[0])])
         self.kernel = kernel
         self.vector_bits = vector_bits

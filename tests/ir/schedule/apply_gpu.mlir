@@ -214,3 +214,30 @@ func.func @main(%x: tensor<300x7xf32>) -> tensor<300x7xf32> {
   %y = "relax.cumsum"(%x) {axis = 1 : i64, dtype, exclusive = false} : (tensor<300x7xf32>) -> tensor<300x7xf32>
   return %y : tensor<300x7xf32>
 }
+
+// -----
+
+// Nothing reads the temporary: the statement that did has no points.
+// CHECK-LABEL: func.func @unread
+// CHECK-NOT:     memref.alloc
+// CHECK-NOT:     memref.store
+// CHECK:         return
+func.func @unread(%x: memref<2x3xf32>, %o: memref<2x0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %t = "tir.alloc_buffer"() {shape = #relax.shape<["2", "3"]>} : () -> memref<2x3xf32>
+  "tir.block"() ({
+  }, {
+  ^bb0(%i: index, %j: index):
+    %a = memref.load %x[%i, %j] : memref<2x3xf32>
+    %b = arith.addf %a, %a : f32
+    memref.store %b, %t[%i, %j] : memref<2x3xf32>
+    gpu.yield
+  }) {name = "twice", kinds = "SS", static_extents = array<i64: 2, 3>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  "tir.block"() ({
+  }, {
+  ^bb0(%i: index, %j: index):
+    %a = memref.load %t[%i, %j] : memref<2x3xf32>
+    memref.store %a, %o[%i, %j] : memref<2x0xf32>
+    gpu.yield
+  }) {name = "none", kinds = "SS", static_extents = array<i64: 2, 0>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
