@@ -22,9 +22,9 @@ help:  ## This list
 
 env: $(BIN)/.installed typing  ## Make .venv: all dependencies as locked, and this project, editable
 
-$(BIN)/.installed: pyproject.toml requirements.lock
+$(BIN)/.installed: pyproject.toml packaging/runtime/pyproject.toml requirements.lock
 	$(call locked,$(BIN))
-	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e packaging/runtime -e .
 	$(BIN)/pip check -q
 	touch $@
 
@@ -54,7 +54,7 @@ bench-gpu: env  ## Compile what is measured on an NVIDIA GPU, for benchmarks/gpu
 
 $(BENCH)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(BENCH))
-	$(BENCH)/pip install -q --no-build-isolation -e '.[test,native,bench]'
+	$(BENCH)/pip install -q --no-build-isolation -e packaging/runtime -e '.[test,native,bench]'
 	touch $@
 
 gpu-cases: native  ## Record what tests run in the emulator, for tests/gpu/replay.py; half an hour
@@ -93,7 +93,7 @@ torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with to
 
 $(TORCH)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(TORCH))
-	$(TORCH)/pip install -q --no-build-isolation -e '.[test,native,torch-test]'
+	$(TORCH)/pip install -q --no-build-isolation -e packaging/runtime -e '.[test,native,torch-test]'
 	touch $@
 
 fuzz: native  ## Damage 2,000 models, draw 10,000 schedules, and new cases of tests
@@ -156,16 +156,17 @@ format: env  ## Format and apply safe fixes
 irdl: env  ## Write the dialects as files for stock mlir-opt
 	$(BIN)/python -m relax_mlir.dialects.snapshots
 
-golden: env  ## Write the tables that tests compare with
+golden: env  ## Write the tables that tests compare with, and that of upstream passes
 	$(BIN)/python -m tests.golden.kinds
+	$(BIN)/python -m tests.golden.upstream_passes
 
 docs: env  ## Write the list of operators, and the score of ONNX's tests
 	$(BIN)/python -m docs.generate
 
-wheel: env $(AUDIT)/.installed  ## Build the wheel, and beside it what it needs (SBOM, CycloneDX)
+wheel: env $(AUDIT)/.installed  ## Build the wheels, and beside them what they need (SBOM, CycloneDX)
 	rm -rf dist $(BUILD)/wheel-env
 	mkdir -p $(BUILD)
-	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .
+	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist packaging/runtime .
 	sed -e '/--hash/d' -e 's/ \\$$//' requirements.lock > $(BUILD)/constraints.txt
 	$(PYTHON) -m venv --without-pip $(BUILD)/wheel-env
 	$(BIN)/pip --python $(BUILD)/wheel-env/bin/python install -q -c $(BUILD)/constraints.txt dist/*.whl

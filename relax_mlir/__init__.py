@@ -5,7 +5,7 @@
 """
 
 from importlib import import_module
-from pathlib import Path
+from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
 from relax_mlir.support.argument_types import check_exports, checked
 from relax_mlir.support.source_tree import find_dialects
+from relax_mlir.support.version import VERSION
 
 __all__ = [
     "CompiledModel",
@@ -45,6 +46,11 @@ __all__ = [
     "set_max_threads",
     "tune",
 ]
+
+__version__ = VERSION
+
+# The runtime and the compiler are two distributions, which may be in different folders.
+__path__ = extend_path(__path__, __name__)
 
 # Names of the compiler by module; loaded lazily, so that running compiled models starts fast.
 _COMPILING = {
@@ -72,6 +78,7 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     """
     if name in _COMPILING:
         try:
+            import_module("relax_mlir.compiler")  # of the same version
             module = import_module(f"relax_mlir.{_COMPILING[name]}")
         except ModuleNotFoundError as error:
             raise without_compiler(f"`relax_mlir.{name}`", error) from error
@@ -92,5 +99,5 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-find_dialects(Path(__file__).parent)
+find_dialects(__path__)
 check_exports(globals())

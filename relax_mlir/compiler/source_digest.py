@@ -41,5 +41,6 @@ def _sources() -> dict[Path, Path]:
         assert spec is not None
         for folder in map(Path, spec.submodule_search_locations or ()):
             place = Path(*name.split(".")[1:])
-            found |= {place / p.relative_to(folder): p for p in folder.rglob("*.py")}
+            here = {place / p.relative_to(folder): p for p in folder.rglob("*.py")}
+            found = here | found  # the first folder is imported from
     return found

@@ -2,9 +2,9 @@
 """MLIR's own passes: validation before they run, and execution."""
 
 import functools
+import json
 import os
 import re
-import subprocess
 import tempfile
 import threading
 from collections.abc import Generator, Sequence
@@ -65,9 +65,6 @@ MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _WORD = re.compile(r"[a-z0-9-]+")
 _ANCHORS = ("any", "builtin.module", "func.func", "gpu.module", "llvm.func")
 _DESCRIPTOR = threading.Lock()  # kernel modules parse pipelines on many threads
-_HELP_LINE = re.compile(
-    r"^( {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE
-)
 _SHOWN_DIAGNOSTICS = 5
 
 
@@ -198,7 +195,7 @@ def diagnostics(error: Exception) -> str:
 
 def known_passes() -> tuple[str, ...]:
     """Names of MLIR's passes and pipelines, for hints."""
-    return tuple(_help())
+    return tuple(_options())
 
 
 @functools.cache
@@ -208,35 +205,18 @@ def _context() -> ir.Context:
 
 
 @functools.cache
-def _help() -> dict[str, dict[str, list[str]]]:
-    """Choices by option by pass, from ``mlir-opt --help``; the bindings do not expose them.
+def _options() -> dict[str, dict[str, list[str]]]:
+    """Choices by option by pass, which the bindings do not expose.
 
-    It takes 0.1 s, so only error messages use it; empty if the tool is missing.
+    The file is generated from the help of ``mlir-opt`` of the same version (``make golden``).
     """
-    tool = Path(ir.__file__ or "").parent / "bin" / "mlir-opt"
-    try:
-        run = subprocess.run(
-            [tool, "--help"], capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return {}
-    found: dict[str, dict[str, list[str]]] = {}
-    options: dict[str, list[str]] = {}
-    choices: list[str] = []
-    for indent, dashes, word in _HELP_LINE.findall(run.stdout):
-        if not dashes:
-            choices.append(word.removeprefix("="))
-        elif len(indent) > 6:
-            choices = options[word] = []
-        else:
-            options = found[word] = {}
-    return found
+    return json.loads(Path(__file__).with_name("upstream_passes.json").read_text())
 
 
 def _explain(name: str, problem: str, printed: str) -> str:
     """One sentence from the error and printed output of MLIR's parser."""
     if match := re.search(r"no such option (\S+)", problem):
-        flags = _help().get(name, {})
+        flags = _options().get(name, {})
         known = ", ".join(f"`{flag}`" for flag in flags) or "none"
         hint = near_misses(match[1], flags)
         return f"`{name}` has no option `{match[1]}`: its options are {known}.{hint}"
@@ -256,7 +236,7 @@ def _explain_value(name: str, option: str, problem: str) -> str:
     if match := re.search(r"'(.*)' value invalid for (\S+) argument", problem):
         return f"expected {match[2]}, got `{match[1]}`"
     if match := re.search(r"Cannot find option named '(.*)'", problem):
-        choices = _help().get(name, {}).get(option, [])
+        choices = _options().get(name, {}).get(option, [])
         known = " or ".join(f"`{choice}`" for choice in choices) or "another value"
         return f"expected {known}, got `{match[1]}`"
     return problem

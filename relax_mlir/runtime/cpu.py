@@ -73,8 +73,8 @@ def load_library() -> ctypes.CDLL:
     path = Path(__file__).with_name("librelax_mlir_rt.so")
     if not path.exists():
         raise ImportError(
-            f"`{path.name}`: the native runtime is not built. Run `pip install -e .` in "
-            "the source tree, or install a wheel of relax_mlir.",
+            f"`{path.name}`: the native runtime is not built. Run `pip install -e "
+            "packaging/runtime` in the source tree, or install a wheel of relax-mlir-runtime.",
             name=__name__,
         )
     tvm_ffi.register_error(IndexOutOfRangeError)  # the library throws it by name
@@ -82,7 +82,7 @@ def load_library() -> ctypes.CDLL:
         library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise ImportError(
-            f"`{path.name}`: {error}. Build it again with `pip install -e .`.",
+            f"`{path.name}`: {error}. Build it again with `pip install -e packaging/runtime`.",
             name=__name__,
         ) from error
     close_native_calls_at_exit(

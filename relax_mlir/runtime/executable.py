@@ -359,7 +359,7 @@ def load(
         public_key: the Ed25519 key that must have signed the file, regardless of
             ``trust``: the path of a PEM file, or its bytes. If only signed files are
             trusted, it defaults to the file in ``RELAX_MLIR_PUBLIC_KEY``. Needs ``pip
-            install relax_mlir[sign]``.
+            install relax-mlir-runtime[sign]``.
 
     Returns:
         The saved object.

@@ -275,6 +275,6 @@ def _cryptography() -> Any:  # Any: the package with its submodules
     except ImportError as error:
         raise SignatureError(
             "signatures need the package `cryptography`: expected it to be installed. "
-            "Hint: `pip install relax_mlir[sign]`"
+            "Hint: `pip install relax-mlir-runtime[sign]`"
         ) from error
     return cryptography

@@ -4,7 +4,7 @@ In a wheel the folder is inside the package, and nothing is done here.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -32,12 +32,18 @@ class _DialectsFinder(MetaPathFinder):
         return PathFinder.find_spec(fullname, self._path, target)
 
 
-def find_dialects(package: Path) -> None:
-    """Make ``relax_mlir.dialects`` importable if ``package`` is in a source tree.
+def find_dialects(folders: Iterable[str]) -> None:
+    """Make ``relax_mlir.dialects`` importable if the package is in a source tree.
 
-    The finder comes first: an empty folder that an older checkout left in ``package`` would
+    The finder comes first: an empty folder that an older checkout left in the package would
     be found as a namespace package.
+
+    Args:
+        folders: of the package, in the order in which they are searched.
     """
-    has_own = (package / "dialects" / "__init__.py").exists()
-    if not has_own and (package.parent / "dialects" / "__init__.py").exists():
-        sys.meta_path.insert(0, _DialectsFinder(package.parent))
+    for package in map(Path, folders):
+        if (package / "dialects" / "__init__.py").exists():
+            return
+        if (package.parent / "dialects" / "__init__.py").exists():
+            sys.meta_path.insert(0, _DialectsFinder(package.parent))
+            return

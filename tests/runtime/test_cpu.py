@@ -464,7 +464,9 @@ def test_missing_library_says_how_to_build_it(
     monkeypatch.setattr(cpu, "__file__", str(tmp_path / "cpu.py"))
     load_library = cpu.load_library.__wrapped__  # without its cache
 
-    with pytest.raises(ImportError, match=r"is not built\. Run `pip install -e \.`"):
+    with pytest.raises(
+        ImportError, match=r"is not built\. Run `pip install -e packaging/runtime`"
+    ):
         load_library()
     (tmp_path / "librelax_mlir_rt.so").write_text("no library")
     with pytest.raises(ImportError, match="Build it again"):

@@ -343,9 +343,9 @@ def test_without_cryptography_keys_refuse_and_never_skip(
     kind: str, models: Path
 ) -> None:
     path = models / f"{kind}.rxm"
-    with pytest.raises(SignatureError, match=r"pip install relax_mlir\[sign\]"):
+    with pytest.raises(SignatureError, match=r"pip install relax-mlir-runtime\[sign\]"):
         relax_mlir.load(path, public_key=b"key")
-    with pytest.raises(SignatureError, match=r"pip install relax_mlir\[sign\]"):
+    with pytest.raises(SignatureError, match=r"pip install relax-mlir-runtime\[sign\]"):
         sign(path, b"key")
 
     assert relax_mlir.load(path).signature is not None

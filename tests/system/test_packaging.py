@@ -10,10 +10,12 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import relax_mlir
 from relax_mlir.compiler.source_digest import source_digest
 
 ROOT = Path(__file__).parents[2]
@@ -117,14 +119,31 @@ def test_dialects_of_a_checkout(tmp_path: Path) -> None:
 
 
 def test_lock_agrees_with_the_exact_versions() -> None:
-    text = (ROOT / "pyproject.toml").read_text()
-    required = text.partition("[project.optional-dependencies]")[0]
-    pins = set(re.findall(r'"([\w-]+==[\w.]+)",', required))
+    pins = {
+        pin
+        for text in project_files()
+        for pin in re.findall(r'"([\w-]+==[\w.]+)"', text)
+    }
+    pins -= {f"relax-mlir-runtime=={relax_mlir.__version__}"}
     lock = (ROOT / "requirements.lock").read_text()
     packages = {line.partition(" ")[0] for line in locked_packages(lock)}
 
     assert len(pins) == 5
     assert pins <= packages
+
+
+def project_files() -> list[str]:
+    """The project files of both distributions, without the extras that are not locked."""
+    folders = (ROOT, ROOT / "packaging" / "runtime")
+    return [
+        (f / "pyproject.toml").read_text().partition("bench = [")[0] for f in folders
+    ]
+
+
+def test_the_compiler_needs_the_runtime_of_its_version() -> None:
+    pin = f'"relax-mlir-runtime=={relax_mlir.__version__}"'
+
+    assert pin in (ROOT / "pyproject.toml").read_text()
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-audit.lock"])
@@ -155,7 +174,7 @@ def test_all_that_tests_and_builds_need_is_locked() -> None:
     wanted += [extras.partition(f"\n{name} = [")[2] for name in ("test", "native")]
     for part in wanted:
         for name in re.findall(r'"([\w-]+)[>=]=', part.partition("]\n")[0]):
-            assert name.replace("_", "-") in locked
+            assert name.replace("_", "-") in {*locked, "relax-mlir-runtime"}
 
 
 @pytest.mark.slow
@@ -184,96 +203,277 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         shutil.copy(ROOT / name, copy)
     built = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in ("dialects", "relax_mlir", "tests/runtime/native"):
+    for name in ("dialects", "packaging", "relax_mlir", "tests/runtime/native"):
         shutil.copytree(ROOT / name, copy / name, ignore=built)
     return copy
+
+
+@dataclass(frozen=True)
+class Built:
+    """A distribution: its source archive and the wheel of that."""
+
+    archive: Path
+    wheel: Path
+
+    @property
+    def files(self) -> set[str]:
+        """The paths that its wheel holds of the package."""
+        with zipfile.ZipFile(self.wheel) as packed:
+            return {n for n in packed.namelist() if ".dist-info/" not in n}
+
+
+@pytest.fixture(scope="module")
+def runtime(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return built(sources / "packaging" / "runtime", tmp_path_factory.mktemp("runtime"))
+
+
+@pytest.fixture(scope="module")
+def compiler(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return built(sources, tmp_path_factory.mktemp("compiler"))
+
+
+def built(project: Path, folder: Path) -> Built:
+    """A project's source archive, and its wheel built from that."""
+    backend = (
+        "import sys\n"
+        "sys.path.insert(0, '.')\n"
+        "from {} import build_sdist\n"
+        "build_sdist(sys.argv[1])\n"
+    ).format(
+        "backend" if (project / "backend.py").exists() else "scikit_build_core.build"
+    )
+    run(sys.executable, "-c", backend, folder, cwd=project)
+    (archive,) = folder.glob("*.tar.gz")
+    pip("wheel", "-w", folder, archive, cwd=folder)
+    (wheel,) = folder.glob("*.whl")
+    return Built(archive, wheel)
 
 
 def pip(
     command: str, *arguments: str | Path, cwd: Path, python: str | Path = sys.executable
 ) -> None:
-    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--quiet")
+    offline = {
+        "install": ("--no-index", "--no-deps", "--no-build-isolation"),
+        "uninstall": ("--yes",),
+        "wheel": ("--no-index", "--no-deps", "--no-build-isolation"),
+    }
     pip = (sys.executable, "-m", "pip", "--python", python)
-    run(*pip, command, *offline, *arguments, cwd=cwd)
+    run(*pip, command, "--quiet", *offline[command], *arguments, cwd=cwd)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    """The interpreter of an environment with our dependencies, but without this project."""
+    folder = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=tmp_path)
+    python = folder / "bin" / "python"
+    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    ours = Path(run(sys.executable, "-c", where, cwd=tmp_path).strip())
+    theirs = Path(run(python, "-c", where, cwd=tmp_path).strip())
+    # Editable installs are in files of our folder, which are not read when a path is added.
+    (theirs / "dependencies.pth").write_text(
+        f"import sys; sys.path.append({str(ours)!r})\n"
+    )
+    return python
+
+
+def installed_in(python: Path) -> Path:
+    (packages,) = python.parents[1].glob("lib/python*/site-packages")
+    return packages
+
+
+def package_files(python: Path) -> set[str]:
+    """The files of the package that are installed, without compiled ones."""
+    folder = installed_in(python)
+    found = (folder / "relax_mlir").rglob("*")
+    files = {str(p.relative_to(folder)) for p in found if p.is_file()}
+    return {name for name in files if "__pycache__" not in name}
 
 
 @pytest.mark.slow
-def test_wheel_of_the_source_archive_is_complete(sources: Path, tmp_path: Path) -> None:
-    build = "import sys; from scikit_build_core.build import build_sdist as b; b(sys.argv[1])"
-    run(sys.executable, "-c", build, tmp_path, cwd=sources)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    with tarfile.open(archive) as tar:
-        names = {name.partition("/")[2] for name in tar.getnames()}
-        tar.extractall(tmp_path, filter="data")
-    assert {"dialects/ext.py", "relax_mlir/runtime/native/abi.h"} <= names
-    assert not any(name.startswith("relax_mlir/dialects") for name in names)
-    unpacked = str(archive).removesuffix(".tar.gz")
-    code = DIALECTS + REFUSAL
-    printed = run(sys.executable, "-c", code, cwd=tmp_path, path=unpacked)
+def test_archives_hold_what_wheels_are_built_from(
+    runtime: Built, compiler: Built, tmp_path: Path
+) -> None:
+    names: dict[Built, set[str]] = {}
+    for made in (runtime, compiler):
+        with tarfile.open(made.archive) as tar:
+            names[made] = {name.partition("/")[2] for name in tar.getnames()}
+            tar.extractall(tmp_path, filter="data")
+
+    assert "relax_mlir/runtime/native/abi.h" in names[runtime]
+    assert not any(name.startswith("dialects") for name in names[runtime])
+    assert {"dialects/ext.py", "packaging/runtime/backend.py"} <= names[compiler]
+    assert not any(n.startswith("relax_mlir/dialects") for n in names[compiler])
+    unpacked = tmp_path / compiler.archive.name.removesuffix(".tar.gz")
+    printed = run(
+        sys.executable, "-c", DIALECTS + REFUSAL, cwd=tmp_path, path=str(unpacked)
+    )
     assert printed.splitlines() == [*expected_dialects(), "True"]
 
-    pip("wheel", "-w", tmp_path, archive, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert "-py3-none-" in wheel.name
-    with zipfile.ZipFile(wheel) as packed:
-        names = set(packed.namelist())
-        packed.extractall(tmp_path / "installed")
-    expected = {
-        f"relax_mlir/{path.relative_to(sources / 'relax_mlir')}"
+
+@pytest.mark.slow
+def test_wheels_share_no_file_and_are_complete(
+    runtime: Built, compiler: Built, sources: Path, environment: Path
+) -> None:
+    package = {
+        str(path.relative_to(sources))
         for path in (sources / "relax_mlir").rglob("*.py")
     }
-    expected |= {
+    package |= {
         f"relax_mlir/{path.relative_to(sources)}"
         for pattern in ("*.py", "*.mlir")
         for path in (sources / "dialects").rglob(pattern)
     }
-    assert expected <= names
-    assert not any(name.startswith("dialects") for name in names)
-    assert not any("/native/" in name for name in names)
 
-    installed = tmp_path / "installed"
-    package, library, once = run(
-        sys.executable, "-c", REPORT, cwd=tmp_path, path=str(installed)
-    ).splitlines()
-    assert Path(package) == installed / "relax_mlir"
-    assert Path(library).parent == installed / "relax_mlir" / "runtime"
+    assert runtime.files.isdisjoint(compiler.files)
+    package |= {
+        "relax_mlir/pipeline/upstream_passes.json",
+        "relax_mlir/runtime/librelax_mlir_rt.so",
+    }
+    assert runtime.files | compiler.files == package
+    assert compiler.wheel.name.endswith("-py3-none-any.whl")
+    assert re.search(r"-py3-none-(?!any)\w+\.whl", runtime.wheel.name)
+
+    cwd = environment.parent
+    pip("install", runtime.wheel, compiler.wheel, cwd=cwd, python=environment)
+    installed = installed_in(environment) / "relax_mlir"
+    folder, library, once = run(environment, "-c", REPORT, cwd=cwd).splitlines()
+    assert Path(folder) == installed
+    assert Path(library).parent == installed / "runtime"
     assert once == "True"
-    printed = run(sys.executable, "-c", DIALECTS, cwd=tmp_path, path=str(installed))
+    printed = run(environment, "-c", DIALECTS, cwd=cwd)
     assert printed.splitlines() == expected_dialects()
+
+
+# What is installed and works, on a line each.
+STATE = """
+try:
+    import relax_mlir
+    print(relax_mlir.load.__name__)
+    print(relax_mlir.compile.__name__)
+except (ImportError, AttributeError) as error:
+    print(error)
+"""
+_NO_COMPILER = "`relax_mlir.compile`: the compiler is not installed, or not completely"
+_OTHER_VERSION = "relax_mlir.compiler: expected relax-mlir-runtime {}, got {}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "first", ["runtime", pytest.param("compiler", marks=pytest.mark.every_case)]
+)
+def test_either_is_installed_upgraded_and_removed(
+    first: str, runtime: Built, compiler: Built, environment: Path, tmp_path: Path
+) -> None:
+    """Each step leaves the files of the other distribution as they are."""
+    old = {"runtime": runtime, "compiler": compiler}
+    new = {name: newer(made, tmp_path) for name, made in old.items()}
+    names = {"runtime": "relax-mlir-runtime", "compiler": "relax_mlir"}
+    second = "compiler" if first == "runtime" else "runtime"
+    there: dict[str, Built] = {}
+
+    def step(command: str, name: str, made: Built | None = None) -> list[str]:
+        what = names[name] if made is None else made.wheel
+        pip(command, what, cwd=tmp_path, python=environment)
+        there.pop(name, None)
+        if made is not None:
+            there[name] = made
+        expected = {file for made in there.values() for file in made.files}
+        assert package_files(environment) == expected
+        return run(environment, "-c", STATE, cwd=tmp_path).splitlines()
+
+    alone = step("install", first, old[first])
+    if first == "runtime":
+        assert alone[0] == "load"
+        assert alone[1].startswith(_NO_COMPILER)
+    assert step("install", second, old[second]) == ["load", "compile"]
+    mixed = step("install", first, new[first])
+    versions = ("0.1.0", "0.1.1") if first == "runtime" else ("0.1.1", "0.1.0")
+    assert mixed[0] == "load"
+    assert mixed[1].startswith(_OTHER_VERSION.format(*versions))
+    assert step("install", second, new[second]) == ["load", "compile"]
+    step("uninstall", first)
+    assert step("install", first, new[first]) == ["load", "compile"]
+    step("uninstall", second)
+    step("uninstall", first)
+
+
+def newer(made: Built, folder: Path) -> Built:
+    """The same distribution in a later version, with another list of files."""
+    name = made.wheel.name.replace("-0.1.0-", "-0.1.1-")
+    with (
+        zipfile.ZipFile(made.wheel) as before,
+        zipfile.ZipFile(folder / name, "w") as after,
+    ):
+        for entry in before.namelist():
+            data = before.read(entry)
+            if entry.endswith(("/METADATA", "/RECORD", ".py")):
+                data = data.replace(b"0.1.0", b"0.1.1")
+            if entry.endswith("/RECORD"):
+                data = data.replace(b"text.py,", b"new_text.py,")
+                data = re.sub(rb",sha256=[^,]*,\d*", b",,", data)
+            renamed = entry.replace("-0.1.0.dist-info", "-0.1.1.dist-info")
+            after.writestr(renamed, data)
+    return Built(made.archive, folder / name)
 
 
 @pytest.mark.slow
 @pytest.mark.every_case  # this very environment is one
-def test_editable_install_follows_the_sources(sources: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["runtime first", "compiler first"])
+def test_editable_install_follows_the_sources(
+    order: str, sources: Path, environment: Path, tmp_path: Path
+) -> None:
     """New and renamed modules are there without another install."""
-    environment = tmp_path / "environment"
-    run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=tmp_path)
-    python = environment / "bin" / "python"
-    where = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    ours = Path(run(sys.executable, "-c", where, cwd=tmp_path).strip())
-    theirs = Path(run(python, "-c", where, cwd=tmp_path).strip())
-    # Our dependencies, but not an editable install of this project.
-    (theirs / "dependencies.pth").write_text(
-        f"import sys; sys.path.append({str(ours)!r})\n"
-    )
-    pip("install", "-e", sources, cwd=tmp_path, python=python)
+    copy = tmp_path / "sources"
+    shutil.copytree(sources, copy)
+    projects = [copy / "packaging" / "runtime", copy]
+    for project in projects if order == "runtime first" else projects[::-1]:
+        pip("install", "-e", project, cwd=tmp_path, python=environment)
 
-    package, library, once = run(python, "-c", REPORT, cwd=tmp_path).splitlines()
-    assert Path(package) == sources / "relax_mlir"
-    assert Path(library).parent == sources / "relax_mlir" / "runtime"
-    assert once == "True"
-    printed = run(python, "-c", DIALECTS + REFUSAL, cwd=tmp_path)
-    assert printed.splitlines() == [*expected_dialects(), "True"]
-
-    (sources / "dialects" / "brand_new.py").touch()
-    (sources / "relax_mlir" / "errors.py").rename(tmp_path / "errors.py")
-    (sources / "relax_mlir" / "errors").mkdir()
-    shutil.move(
-        tmp_path / "errors.py", sources / "relax_mlir" / "errors" / "__init__.py"
-    )
+    check_that_sources_are_used(environment, copy, tmp_path)
+    (copy / "dialects" / "brand_new.py").touch()
+    (copy / "relax_mlir" / "errors.py").rename(tmp_path / "errors.py")
+    (copy / "relax_mlir" / "errors").mkdir()
+    shutil.move(tmp_path / "errors.py", copy / "relax_mlir" / "errors" / "__init__.py")
     run(
-        python,
+        environment,
         "-c",
         "import relax_mlir.dialects.brand_new, relax_mlir.errors",
         cwd=tmp_path,
     )
+
+
+@pytest.mark.slow
+@pytest.mark.every_case
+@pytest.mark.parametrize("editable", ["runtime", "compiler"])
+def test_editable_install_beside_a_wheel(
+    editable: str,
+    runtime: Built,
+    compiler: Built,
+    sources: Path,
+    environment: Path,
+    tmp_path: Path,
+) -> None:
+    """The sources are used for all that they hold."""
+    copy = tmp_path / "sources"
+    shutil.copytree(sources, copy)
+    if editable == "runtime":
+        pip("install", compiler.wheel, cwd=tmp_path, python=environment)
+        project = copy / "packaging" / "runtime"
+    else:
+        pip("install", runtime.wheel, cwd=tmp_path, python=environment)
+        project = copy
+        library = ROOT / "relax_mlir" / "runtime" / "librelax_mlir_rt.so"
+        shutil.copy(library, copy / "relax_mlir" / "runtime")
+    pip("install", "-e", project, cwd=tmp_path, python=environment)
+
+    check_that_sources_are_used(environment, copy, tmp_path)
+
+
+def check_that_sources_are_used(python: Path, sources: Path, cwd: Path) -> None:
+    package, library, once = run(python, "-c", REPORT, cwd=cwd).splitlines()
+    assert Path(package) == sources / "relax_mlir"
+    assert Path(library).parent == sources / "relax_mlir" / "runtime"
+    assert once == "True"
+    printed = run(python, "-c", DIALECTS + REFUSAL, cwd=cwd)
+    assert printed.splitlines() == [*expected_dialects(), "True"]

