@@ -5,6 +5,7 @@
 """
 
 from importlib import import_module
+from pathlib import Path
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,10 @@ if TYPE_CHECKING:
     from relax_mlir.frontends.onnx import check_onnx, import_onnx
     from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
+    from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
+    from relax_mlir.runtime.executable import CompiledModel, Executable, load
 
 from relax_mlir.errors import RelaxError, without_compiler
-from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
-from relax_mlir.runtime.executable import CompiledModel, Executable, load
-from relax_mlir.support.argument_types import check_exports, checked
 from relax_mlir.support.source_tree import find_dialects
 from relax_mlir.support.version import VERSION
 
@@ -50,9 +50,18 @@ __all__ = [
 __version__ = VERSION
 
 # The runtime and the compiler are two distributions, which may be in different folders.
-__path__ = extend_path(__path__, __name__)
+if not Path(__file__).with_name("compiler").is_dir():
+    __path__ = extend_path(__path__, __name__)
 
-# Names of the compiler by module; loaded lazily, so that running compiled models starts fast.
+# Where names are defined. Modules are loaded when a name is used first: running a compiled
+# model imports none of the compiler's, and `import relax_mlir` alone none at all.
+_RUNNING = {
+    "CompiledModel": "runtime.executable",
+    "Executable": "runtime.executable",
+    "get_max_threads": "runtime.cpu",
+    "load": "runtime.executable",
+    "set_max_threads": "runtime.cpu",
+}
 _COMPILING = {
     "Explanation": "compiler.explain",
     "IRModule": "ir.module",
@@ -71,20 +80,19 @@ _COMPILING = {
 
 
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
-    """Load a subpackage, or a name of the compiler, on first use.
+    """Load a subpackage, or the module of a name, on first use.
 
     Raises:
         ImportError: the compiler is not installed, but its runtime alone.
     """
+    if name in _RUNNING:
+        return _loaded(name, _RUNNING[name])
     if name in _COMPILING:
         try:
             import_module("relax_mlir.compiler")  # of the same version
-            module = import_module(f"relax_mlir.{_COMPILING[name]}")
+            return _loaded(name, _COMPILING[name])
         except ModuleNotFoundError as error:
             raise without_compiler(f"`relax_mlir.{name}`", error) from error
-        found = module if name == "reference" else checked(getattr(module, name))
-        globals()[name] = found
-        return found
     if not name.startswith("_"):
         try:
             return import_module(f"relax_mlir.{name}")
@@ -94,10 +102,19 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
 
 
+def _loaded(name: str, module: str) -> Any:  # Any: as above
+    from relax_mlir.support.argument_types import checked
+
+    loaded = import_module(f"relax_mlir.{module}")
+    # `reference` is a module
+    found = checked(getattr(loaded, name)) if hasattr(loaded, name) else loaded
+    globals()[name] = found
+    return found
+
+
 def __dir__() -> list[str]:
     """The public names, and what else is loaded."""
     return sorted({*globals(), *__all__})
 
 
 find_dialects(__path__)
-check_exports(globals())

@@ -1,6 +1,7 @@
 """Digest of the compiler's version: the installed wheels, and the package's source."""
 
 import hashlib
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
@@ -36,11 +37,14 @@ def source_digest(without: Sequence[str] = (), wheels: Sequence[str] = ()) -> st
 def _sources() -> dict[Path, Path]:
     """The files of the package, by path in it; ``dialects`` may be in another folder."""
     found: dict[Path, Path] = {}
-    for name in ("relax_mlir", "relax_mlir.dialects"):
-        spec = find_spec(name)
-        assert spec is not None
-        for folder in map(Path, spec.submodule_search_locations or ()):
-            place = Path(*name.split(".")[1:])
+    dialects = find_spec("relax_mlir.dialects")
+    assert dialects is not None
+    folders = {
+        Path(): sys.modules["relax_mlir"].__path__,
+        Path("dialects"): dialects.submodule_search_locations or (),
+    }
+    for place, searched in folders.items():
+        for folder in map(Path, searched):
             here = {place / p.relative_to(folder): p for p in folder.rglob("*.py")}
             found = here | found  # the first folder is imported from
     return found

@@ -8,8 +8,6 @@ Programs written for TVM run with ``from relax_mlir import tvm``; they run uncha
 from importlib import import_module
 from typing import Any
 
-from tvm_ffi import dtype as DataType  # noqa: N812  TVM's name
-
 from relax_mlir import IRModule, compile
 from relax_mlir.errors import RelaxError as TVMError
 from relax_mlir.objects.prim import const
@@ -74,5 +72,7 @@ def __getattr__(name: str) -> Any:  # Any: modules
                 raise
     raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
 
+
+DataType = ffi.dtype
 
 check_exports(globals())

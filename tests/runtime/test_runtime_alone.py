@@ -1,5 +1,6 @@
 """Files of compiled models are loaded and run where nothing of the compiler is installed."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -158,3 +159,32 @@ def test_a_model_that_compiles_at_run_time_says_what_to_install(tmp_path: Path) 
     )
 
     assert "pip install relax_mlir" in printed
+
+
+def test_importing_the_package_imports_no_other() -> None:
+    printed = run(
+        "print(sorted({n.partition('.')[0] for n in sys.modules} & {'mlir', 'tvm_ffi'}))\n"
+        "relax_mlir.load\n"
+        "print('tvm_ffi' in sys.modules)\n"
+    )
+
+    assert printed == "[]\nTrue\n"
+
+
+@pytest.mark.parametrize(
+    "module", ["runtime.cpu", "compiler.compile", "frontends.onnx", "tvm", "nn"]
+)
+def test_torch_is_not_imported(module: str, tmp_path: Path) -> None:
+    """tvm-ffi would import it, in seconds; a program that uses torch imports it itself."""
+    (tmp_path / "torch.py").write_text("raise SystemExit('imported')\n")
+    code = "import relax_mlir.{}, tvm_ffi, sys; print('torch' in sys.modules)"
+
+    made = subprocess.run(
+        [sys.executable, "-c", code.format(module)],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert made.stdout == "False\n", made.stderr

@@ -430,7 +430,7 @@ def test_editable_install_follows_the_sources(
     for project in projects if order == "runtime first" else projects[::-1]:
         pip("install", "-e", project, cwd=tmp_path, python=environment)
 
-    check_that_sources_are_used(environment, copy, tmp_path)
+    check_installation(environment, copy / "relax_mlir", tmp_path)
     (copy / "dialects" / "brand_new.py").touch()
     (copy / "relax_mlir" / "errors.py").rename(tmp_path / "errors.py")
     (copy / "relax_mlir" / "errors").mkdir()
@@ -454,26 +454,25 @@ def test_editable_install_beside_a_wheel(
     environment: Path,
     tmp_path: Path,
 ) -> None:
-    """The sources are used for all that they hold."""
+    """The runtime is where it is installed; the compiler's sources are found beside it."""
     copy = tmp_path / "sources"
     shutil.copytree(sources, copy)
-    if editable == "runtime":
-        pip("install", compiler.wheel, cwd=tmp_path, python=environment)
-        project = copy / "packaging" / "runtime"
-    else:
-        pip("install", runtime.wheel, cwd=tmp_path, python=environment)
-        project = copy
-        library = ROOT / "relax_mlir" / "runtime" / "librelax_mlir_rt.so"
-        shutil.copy(library, copy / "relax_mlir" / "runtime")
+    wheel, project = compiler.wheel, copy / "packaging" / "runtime"
+    runs_from = copy / "relax_mlir"
+    if editable == "compiler":
+        wheel, project = runtime.wheel, copy
+        runs_from = installed_in(environment) / "relax_mlir"
+    pip("install", wheel, cwd=tmp_path, python=environment)
     pip("install", "-e", project, cwd=tmp_path, python=environment)
 
-    check_that_sources_are_used(environment, copy, tmp_path)
+    check_installation(environment, runs_from, tmp_path)
 
 
-def check_that_sources_are_used(python: Path, sources: Path, cwd: Path) -> None:
+def check_installation(python: Path, runs_from: Path, cwd: Path) -> None:
+    """Check where the runtime is, and that the compiler is complete."""
     package, library, once = run(python, "-c", REPORT, cwd=cwd).splitlines()
-    assert Path(package) == sources / "relax_mlir"
-    assert Path(library).parent == sources / "relax_mlir" / "runtime"
+    assert Path(package) == runs_from
+    assert Path(library).parent == runs_from / "runtime"
     assert once == "True"
     printed = run(python, "-c", DIALECTS + REFUSAL, cwd=cwd)
     assert printed.splitlines() == [*expected_dialects(), "True"]
