@@ -8,7 +8,7 @@ from mlir.passmanager import PassManager
 
 from relax_mlir.runtime.cpu_features import Machine
 
-__all__ = ["machine_of"]
+__all__ = ["machine_of", "processor_features"]
 
 # System, cache and cryptography instructions, which a virtual machine may hide: LLVM emits
 # them only for intrinsics, and no kernel has any.
@@ -27,14 +27,14 @@ def machine_of(triple: str, cpu: str, features: str) -> Machine:
         triple, cpu: as for LLVM.
         features: with signs, ``+avx2,-avx512f``; if empty, those of ``cpu``.
     """
-    signed = features.split(",") if features else _features_of(triple, cpu)
+    signed = features.split(",") if features else processor_features(triple, cpu)
     enabled = sorted(f[1:] for f in signed if f.startswith("+"))
     used = (f for f in enabled if not _NEVER_USED.fullmatch(f))
     return Machine(triple, cpu, tuple(used))
 
 
 @functools.cache
-def _features_of(triple: str, cpu: str) -> tuple[str, ...]:
+def processor_features(triple: str, cpu: str) -> tuple[str, ...]:
     """The features with signs that LLVM enables for a processor."""
     context = ir.Context()
     context.enable_multithreading(False)

@@ -1,5 +1,9 @@
 """CPU targets: detection of vector features, and the pass pipeline."""
 
+from collections.abc import Set as AbstractSet
+
+from relax_mlir.codegen.object_code import check_target
+from relax_mlir.codegen.target_machines import processor_features
 from relax_mlir.runtime import guard
 from relax_mlir.schedules.target_features import VectorUnit
 from relax_mlir.targets.target import (
@@ -16,11 +20,17 @@ __all__ = ["plain_stages", "stages", "target"]
 
 
 def target(model: str, host: Host) -> Target:
-    """The host, or the CPU with LLVM's name ``model`` (``znver3``, ``neoverse-v1``)."""
+    """The host, or the CPU with LLVM's name ``model`` (``znver3``, ``neoverse-v1``).
+
+    Raises:
+        ValueError: LLVM does not know the name.
+    """
     triple, cpu, features = host
     if model:
         triple, cpu, features = _triple_of(model, triple), model, ""
-    bits = _vector_bits(triple, cpu, features)
+        check_target(triple, cpu, features, 2)
+    present = set(features.split(",") if features else processor_features(triple, cpu))
+    bits = _vector_bits(triple, present)
     return Target(
         "cpu",
         triple,
@@ -28,9 +38,9 @@ def target(model: str, host: Host) -> Target:
         features,
         VectorUnit(
             bits,
-            int8_dot=_has_int8_dot(cpu, features, bits),
-            bf16_dot=_has_bf16_dot(cpu, features, bits),
-            amx=_has_amx(cpu, features, bits),
+            int8_dot=_has_int8_dot(present, bits),
+            bf16_dot=_has_bf16_dot(cpu, present, bits),
+            amx=_has_amx(present, bits),
         ),
         guard=guard.is_requested(),
     )
@@ -44,57 +54,35 @@ def _triple_of(model: str, host: str) -> str:
     return host if host.startswith("x86_64") else "x86_64-unknown-linux-gnu"
 
 
-_AMX_CPUS = "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"
-_AVX512_CPUS = (
-    *("skylake-avx512", "icelake", "znver4", "znver5", "x86-64-v4"),
-    *_AMX_CPUS,
-)
-
-
-def _vector_bits(triple: str, cpu: str, features: str) -> int:
+def _vector_bits(triple: str, features: AbstractSet[str]) -> int:
     """Width of a vector register: 512 with AVX-512, 256 with AVX, else 128."""
     if not triple.startswith("x86_64"):
         return 128
-    if "+avx512f" in features or cpu.startswith(_AVX512_CPUS):
-        return 512
-    return 128 if features and "+avx" not in features else 256
+    return 512 if "+avx512f" in features else 256 if "+avx" in features else 128
 
 
-_VNNI_CPUS = (
-    *("cascadelake", "cooperlake", "icelake", "rocketlake", "tigerlake"),
-    *_AMX_CPUS,
-    *("alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "pantherlake"),
-    *("sierraforest", "grandridge", "clearwaterforest", "znver4", "znver5"),
-)
-
-
-def _has_int8_dot(cpu: str, features: str, bits: int) -> bool:
+def _has_int8_dot(features: AbstractSet[str], bits: int) -> bool:
     """Whether a CPU has AVX-512 VNNI or AVX-VNNI at its vector width."""
-    if features:
-        by_bits = {512: "+avx512vnni", 256: "+avxvnni"}
-        return by_bits.get(bits, "none") in features.split(",")
-    return cpu.startswith(_VNNI_CPUS)
+    return {512: "+avx512vnni", 256: "+avxvnni"}.get(bits, "none") in features
 
 
 _BF16_CPUS = ("znver4", "znver5")
 
 
-def _has_bf16_dot(cpu: str, features: str, bits: int) -> bool:
+def _has_bf16_dot(cpu: str, features: AbstractSet[str], bits: int) -> bool:
     """Whether a CPU has AVX-512 BF16 at twice the throughput of f32.
 
     On Intel CPUs it has half of that throughput, and AMX is faster.
     """
-    has_it = not features or "+avx512bf16" in features.split(",")
-    return bits == 512 and has_it and cpu.startswith(_BF16_CPUS)
+    return bits == 512 and "+avx512bf16" in features and cpu.startswith(_BF16_CPUS)
 
 
 _TILE_FEATURES = {"+amx-tile", "+amx-bf16", "+amx-int8"}
 
 
-def _has_amx(cpu: str, features: str, bits: int) -> bool:
+def _has_amx(features: AbstractSet[str], bits: int) -> bool:
     """Whether a CPU has AMX, and vectors of the width of a tile row."""
-    has_it = _TILE_FEATURES.issubset(features.split(","))
-    return bits == 512 and (has_it if features else cpu.startswith(_AMX_CPUS))
+    return bits == 512 and _TILE_FEATURES.issubset(features)
 
 
 def stages(target: Target, options: LoweringOptions) -> tuple[Stage, ...]:

@@ -132,7 +132,13 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
         raise TargetError(
             f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
         )
-    return _module(kind).target(model, host())
+    module = _module(kind)
+    try:
+        return module.target(model, host())
+    except TargetError:
+        raise
+    except ValueError as error:  # says what is known
+        raise TargetError(f"unknown target `{text}`: {error}") from error
 
 
 def target_device(target: "str | Target") -> str:

@@ -81,3 +81,21 @@ def test_a_gpu_is_not_verified() -> None:
 def test_an_unknown_model_of_a_kind_is_refused() -> None:
     with pytest.raises(target.TargetError, match="unknown target `plain:nosuch`"):
         target_of("plain:nosuch")
+
+
+@pytest.mark.parametrize(
+    ("processor", "unit"),
+    [
+        ("x86-64-v2", "vector-bits=128"),
+        ("x86-64-v3", "vector-bits=256"),
+        ("x86-64-v4", "vector-bits=512"),
+        ("skylake-avx512", "vector-bits=512"),
+        ("cascadelake", "vector-bits=512 int8-dot=true"),
+        ("alderlake", "vector-bits=256 int8-dot=true"),
+        ("znver4", "vector-bits=512 int8-dot=true bf16-dot=true"),
+        ("sapphirerapids", "vector-bits=512 int8-dot=true amx=true"),
+        ("neoverse-n1", "vector-bits=128"),
+    ],
+)
+def test_vector_features_are_those_of_the_processor(processor: str, unit: str) -> None:
+    assert str(target_of(f"cpu:{processor}").unit) == unit
