@@ -484,7 +484,8 @@ def with_noise(
         return array
     wide = array.astype(np.float64)
     size = noise * max(_scale(array), least)
-    return (wide + rng.uniform(-size, size, wide.shape)).astype(array.dtype)
+    noisy = wide + rng.uniform(-size, size, wide.shape)
+    return np.asarray(noisy).astype(array.dtype)  # numpy adds scalars of rank 0
 
 
 def rounding(type_: np.dtype[Any]) -> float:

@@ -22,6 +22,7 @@ from tests.differential.recipes import (
     Step,
     build,
     operators,
+    with_noise,
 )
 from tests.differential.shrink import shrink
 
@@ -79,6 +80,13 @@ def test_text_reads_back(seed: int) -> None:
     assert str(build(again)) == str(build(recipe))
     for ours, theirs in zip(again.arrays(), recipe.arrays(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_noise_is_that_of_an_array_of_any_rank() -> None:
+    noisy = with_noise(np.array(2.0, np.float32), 0.1, np.random.default_rng(0), 50.0)
+
+    assert isinstance(noisy, np.ndarray)
+    assert 0.2 < abs(noisy - 2) < 5
 
 
 def test_every_operator_can_begin_a_module() -> None:
