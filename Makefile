@@ -183,5 +183,5 @@ $(AUDIT)/.installed: requirements-audit.lock
 	touch $@
 
 clean:  ## Remove what was built, but not .venv
-	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so
+	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so relax_mlir/runtime/exported_model.o
 	rm -f $(BIN)/.installed

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from relax_mlir.compiler.compile import compile
     from relax_mlir.compiler.driver import lower, run
     from relax_mlir.compiler.explain import Explanation, explain
+    from relax_mlir.compiler.export import export
     from relax_mlir.compiler.tuning.database import TuningDatabase
     from relax_mlir.compiler.tuning.search import tune
     from relax_mlir.frontends.onnx import check_onnx, import_onnx
@@ -36,6 +37,7 @@ __all__ = [
     "check_onnx",
     "compile",
     "explain",
+    "export",
     "get_max_threads",
     "import_onnx",
     "load",
@@ -69,6 +71,7 @@ _COMPILING = {
     "check_onnx": "frontends.onnx",
     "compile": "compiler.compile",
     "explain": "compiler.explain",
+    "export": "compiler.export",
     "import_onnx": "frontends.onnx",
     "lower": "compiler.driver",
     "op": "compiler.user_operators",

@@ -81,7 +81,7 @@ def _collected() -> Iterator[None]:
         return
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
-        built = shutil.ignore_patterns("__pycache__", "*.so", ".*")
+        built = shutil.ignore_patterns("__pycache__", "*.so", "*.o", ".*")
         shutil.copytree(_HERE, folder, ignore=built, dirs_exist_ok=True)
         for name in FILES:
             source, copy = _TREE / name, Path(folder, name)

@@ -15,12 +15,12 @@ from pathlib import Path
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.machine_code import LINK, MachineCode
 
-__all__ = ["link"]
+__all__ = ["LINK_OPTIONS", "link", "linker_command", "run_linker"]
 
 _TIMEOUT_S = 120.0
 # Nothing that depends on the time or the folder; no stack that is executable; addresses are
 # resolved when the library is loaded, and read-only afterwards.
-_OPTIONS = (
+LINK_OPTIONS = (
     *("-shared", "--build-id=none", "--hash-style=gnu", "-Bsymbolic", "-O1"),
     *("-z", "noexecstack", "-z", "now", "-z", "relro"),
 )
@@ -42,7 +42,7 @@ def link(code: MachineCode, triple: str, symbols: Sequence[str]) -> MachineCode 
     Raises:
         CompileError: the objects cannot be linked.
     """
-    command = _linker(triple)
+    command = linker_command(triple)
     if command is None:
         return None
     with tempfile.TemporaryDirectory(prefix="relax_mlir-link-") as folder:
@@ -52,22 +52,32 @@ def link(code: MachineCode, triple: str, symbols: Sequence[str]) -> MachineCode 
         for number, data in enumerate(code.objects):
             names.append(f"{number}.o")
             Path(folder, names[-1]).write_bytes(data)
-        made = subprocess.run(
-            [*command, *_OPTIONS, f"--version-script={script}", "-o", output, *names],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        if made.returncode:
-            raise CompileError(f"`{command[0]}`: {made.stderr.strip()[:2000]}")
+        options = [*LINK_OPTIONS, f"--version-script={script}", "-o", str(output)]
+        run_linker([*command, *options, *names], Path(folder))
         return MachineCode(library=output.read_bytes())
 
 
+def run_linker(command: Sequence[str], folder: Path) -> None:
+    """Run a linker in a folder.
+
+    Raises:
+        CompileError: it fails.
+    """
+    made = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if made.returncode:
+        raise CompileError(f"`{command[0]}`: {made.stderr.strip()[:2000]}")
+
+
 @functools.cache
-def _linker(triple: str) -> tuple[str, ...] | None:
+def linker_command(triple: str) -> tuple[str, ...] | None:
     """The command of a linker of ELF files for a machine."""
     architecture = triple.partition("-")[0]
     if "linux" not in triple:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "address_object",
+    "assemble",
     "assembly",
     "check_target",
     "compile_object",
@@ -171,7 +172,7 @@ define i32 @__tvm_ffi_{LOOKUP}(ptr %self, ptr %args, i32 %count, ptr %result) {{
 }}
 """
     )
-    return _assemble(text, (triple, cpu, features, 0))
+    return assemble(text, (triple, cpu, features, 0))
 
 
 def machine_code(
@@ -215,8 +216,13 @@ def _generate(
         return _emit(code, kind, target, passes or f"default<O{target[3]}>")
 
 
-def _assemble(text: str, target: _Target) -> bytes:
-    """Compile trusted LLVM IR text."""
+def assemble(text: str, target: tuple[str, str, str, int]) -> bytes:
+    """Compile trusted LLVM IR text.
+
+    Args:
+        text: of a module.
+        target: triple, processor, features and optimization level.
+    """
     check_target(*target)
     with llvm_c.parsed(text) as code:
         return _emit(code, _OBJECT, target, "default<O0>")

@@ -12,6 +12,7 @@ import numpy as np
 
 __all__ = [
     "as_floats",
+    "dlpack_numbers",
     "dlpack_type",
     "element_name",
     "element_type",
@@ -88,11 +89,19 @@ def dlpack_type(name: str) -> tuple[int, int]:
     Raises:
         BufferError: DLPack does not have the type.
     """
-    kind = name if name in _CODES else name.rstrip("0123456789")
     # DLPack packs sub-byte types; here each element has a byte.
-    if kind not in _CODES or name.endswith(("int2", "int4")):
+    if name.endswith(("int2", "int4")):
         raise BufferError(f"element type `{name}` is not in DLPack")
-    return _CODES[kind], 8 * element_type(name).itemsize
+    return dlpack_numbers(name)
+
+
+def dlpack_numbers(name: str) -> tuple[int, int]:
+    """As :func:`dlpack_type`, also of types with fewer than 8 bits, which have a byte each."""
+    kind = name if name in _CODES else name.rstrip("0123456789")
+    if kind not in _CODES:
+        raise BufferError(f"element type `{name}` is not in DLPack")
+    digits = name[len(kind) :]
+    return _CODES[kind], int(digits) if digits else 8 * element_type(name).itemsize
 
 
 def element_name(code: int, bits: int) -> str:

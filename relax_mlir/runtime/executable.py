@@ -19,6 +19,7 @@ from relax_mlir.runtime.archive import (
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.exported_model import is_library, load_library
 from relax_mlir.runtime.machine_code import LINK, MachineCode, load_code
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
@@ -342,7 +343,7 @@ def load(
     trust: str | None = None,
     public_key: KeySource | None = None,
 ) -> Any:
-    """Load a file that :meth:`Executable.save` or ``export_library`` wrote.
+    """Load a file that :meth:`Executable.save`, ``export_library`` or ``export`` wrote.
 
     A compiled model is a program: loading it may run code of the file, and calling it does,
     with the rights of this process. Checksums detect damage, not forgery. Load only files
@@ -350,7 +351,7 @@ def load(
     ``relax-mlir inspect`` shows the contents of a file without running any of it.
 
     Args:
-        path: of the file; or its bytes, or an open file.
+        path: of the file; or, of a ``.rxm``, its bytes, or an open file.
         threads: maximum number of threads per call; by default the saved value. Ignored
             for GPUs.
         trust: ``any`` loads any file; ``signed`` only one that is signed with
@@ -371,6 +372,8 @@ def load(
         CompileError: the code is for another machine, or cannot be loaded.
         ValueError: ``trust`` is neither ``any`` nor ``signed``.
     """
+    if is_library(path):
+        return load_library(path, threads, trust, public_key)
     with ModelFile.open(path, trust, public_key) as file:
         return load_file(file, threads)
 

@@ -18,13 +18,21 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, BinaryIO
 
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cpu import load_library
 from relax_mlir.support.hooks import Hook
 
-__all__ = ["LINK", "LOOKUP", "MachineCode", "load_code"]
+__all__ = [
+    "LINK",
+    "LOOKUP",
+    "MachineCode",
+    "as_file",
+    "check_segments",
+    "load_code",
+    "undefined_symbols",
+]
 
 LOOKUP = "relax_mlir_addresses"  # of tvm-ffi's calling convention, in `addresses`
 _ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
@@ -86,7 +94,7 @@ class _Library:
     """A shared library in memory; unloaded with the last reference."""
 
     def __init__(self, data: bytes) -> None:
-        with _as_file(data) as path:
+        with as_file(data) as path:
             self._library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
         end = weakref.finalize(self, _ctypes.dlclose, self._library._handle)
         end.atexit = False  # threads may still be inside
@@ -103,7 +111,7 @@ class _Library:
 
 
 @contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
+def as_file(data: bytes) -> Iterator[str]:
     """A new path of a file with some contents: in memory if the system allows it.
 
     For a path that was loaded before, the loader returns the library of that time.
@@ -178,23 +186,58 @@ def _check_symbols(objects: Sequence[bytes], symbols: Sequence[str]) -> None:
     """Report undefined symbols, which the loader prints to stderr only."""
     if not all(data.startswith(b"\x7fELF") for data in objects):
         return  # Mach-O: left to the loader
-    defined: set[str] = set()
-    undefined: set[str] = set()
-    try:
-        for data in objects:
-            for name, is_defined in _elf_symbols(data):
-                (defined if is_defined else undefined).add(name)
-    except (struct.error, IndexError, ValueError) as error:
-        raise CompileError(f"an object is corrupt: {error}") from error
+    defined, undefined = _symbols(objects)
     if absent := [f"`{name}`" for name in symbols if name not in defined]:
         raise CompileError(f"no object defines {', '.join(absent)}")
-    missing = _not_in_process(undefined - defined)
+    missing = _not_in_process(undefined)
     if missing:
         load_library()
         missing = _not_in_process(missing)
     if missing:
         names = ", ".join(f"`{name}`" for name in sorted(missing))
         raise CompileError(f"compiled code calls undefined functions: {names}")
+
+
+def check_segments(file: BinaryIO) -> None:
+    """Check that a 64-bit little-endian ELF file is complete: mapping more of it ends the process.
+
+    Raises:
+        ValueError: it is not.
+    """
+    header = file.read(64)
+    size = file.seek(0, os.SEEK_END)
+    try:
+        offset, entry, count = struct.unpack_from("<32xQ14xHH", header)
+        file.seek(offset)
+        table = file.read(entry * count)
+        for number in range(count):
+            begin, length = struct.unpack_from("<8xQ16xQ", table, number * entry)
+            if begin + length > size:
+                raise ValueError(f"expected {begin + length} bytes or more, got {size}")
+    except (struct.error, OSError) as error:
+        raise ValueError(f"the header is damaged: {error}") from error
+
+
+def undefined_symbols(objects: Sequence[bytes]) -> set[str]:
+    """The symbols that none of some ELF objects for this kind of machine defines."""
+    return _symbols(objects)[1]
+
+
+def _symbols(objects: Sequence[bytes]) -> tuple[set[str], set[str]]:
+    """The symbols that ELF objects define, and those that none of them does.
+
+    Raises:
+        CompileError: an object is corrupt, or for another machine.
+    """
+    defined: set[str] = set()
+    used: set[str] = set()
+    try:
+        for data in objects:
+            for name, is_defined in _elf_symbols(data):
+                (defined if is_defined else used).add(name)
+    except (struct.error, IndexError, ValueError) as error:
+        raise CompileError(f"an object is corrupt: {error}") from error
+    return defined, used - defined
 
 
 def _not_in_process(names: set[str]) -> set[str]:

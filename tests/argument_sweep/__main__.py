@@ -33,6 +33,7 @@ LEFT_OUT = {
     "relax_mlir.compile": _COMPILES,
     "relax_mlir.tune": _COMPILES,
     "relax_mlir.explain": _COMPILES,
+    "relax_mlir.export": _COMPILES,
     "relax_mlir.set_max_threads": "changes this process",
     "onnxruntime.IOBinding.bind_input": _ADDRESS,
     "onnxruntime.IOBinding.bind_output": _ADDRESS,

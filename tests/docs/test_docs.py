@@ -263,10 +263,10 @@ def test_links_lead_to_files(page: Path) -> None:
 
 
 def test_blocks_say_what_language_they_are_in() -> None:
-    """Else they would not run."""
+    """Else they would not run. `tests/compiler/test_export.py` compiles C."""
     languages = {b.language for page in PAGES for b in blocks(page.read_text())}
 
-    assert languages <= {*_RUN, "mermaid", "py", "text"}
+    assert languages <= {*_RUN, "c", "mermaid", "py", "text"}
 
 
 def test_map_of_the_packages_is_current() -> None:

@@ -14,7 +14,9 @@ import mlir
 TABLE = Path(__file__).parents[2] / "relax_mlir" / "pipeline" / "upstream_passes.json"
 HOW_TO_WRITE = "run `make golden`, and look at what it changed"
 
-_LINE = re.compile(r"^( {2}| {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE)
+_LINE = re.compile(
+    r"^( {2}| {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE
+)
 
 
 def text() -> str:

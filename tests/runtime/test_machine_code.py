@@ -32,7 +32,7 @@ llvm.func @quadruple(%x: f32) -> f32 {
 """
 
 needs_linker = pytest.mark.skipif(
-    linker._linker(HOST["triple"]) is None, reason="no linker is installed"
+    linker.linker_command(HOST["triple"]) is None, reason="no linker is installed"
 )
 
 
@@ -219,7 +219,7 @@ def test_a_model_is_saved_as_objects_without_a_linker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = compiled_relu()
-    monkeypatch.setattr(linker, "_linker", lambda triple: None)
+    monkeypatch.setattr(linker, "linker_command", lambda triple: None)
 
     contents = unpack(pack(model.contents()))
 

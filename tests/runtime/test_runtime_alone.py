@@ -20,7 +20,7 @@ from relax_mlir.tvm.script import from_source
 pytestmark = [
     pytest.mark.slow,  # a process each
     pytest.mark.skipif(
-        linker._linker(object_code.host_cpu()[0]) is None,
+        linker.linker_command(object_code.host_cpu()[0]) is None,
         reason="no linker is installed, so saved models are object files",
     ),
 ]

@@ -202,7 +202,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ".gitignore",
     ):
         shutil.copy(ROOT / name, copy)
-    built = shutil.ignore_patterns("__pycache__", "*.so")
+    built = shutil.ignore_patterns("__pycache__", "*.so", "*.o")
     for name in ("dialects", "packaging", "relax_mlir", "tests/runtime/native"):
         shutil.copytree(ROOT / name, copy / name, ignore=built)
     return copy
@@ -327,7 +327,9 @@ def test_wheels_share_no_file_and_are_complete(
 
     assert runtime.files.isdisjoint(compiler.files)
     package |= {
+        "relax_mlir/codegen/exported_library.h.template",
         "relax_mlir/pipeline/upstream_passes.json",
+        "relax_mlir/runtime/exported_model.o",
         "relax_mlir/runtime/librelax_mlir_rt.so",
     }
     assert runtime.files | compiler.files == package

@@ -1,9 +1,9 @@
 #include "cpu_count.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <sstream>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "abi.h"
@@ -17,8 +17,23 @@ namespace relax_mlir {
 namespace {
 
 std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text;
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return text;
+  std::array<char, 4096> part;
+  while (const size_t count = std::fread(part.data(), 1, part.size(), file)) {
+    text.append(part.data(), count);
+  }
+  std::fclose(file);
+  return text;
+}
+
+// The number at the beginning of a text, which is moved past it; 0 if there is none.
+double ReadNumber(const char** text) {
+  char* end = nullptr;
+  const double number = std::strtod(*text, &end);
+  *text = end;
+  return number;
 }
 
 // The quota of one cgroup directory, 0 if there is none.
@@ -26,11 +41,17 @@ int DirectoryQuota(const std::string& directory, bool v2) {
   double quota = 0;
   double period = 0;
   if (v2) {
-    std::istringstream text(ReadText(directory + "/cpu.max"));  // "max 100000" has no number
-    text >> quota >> period;
+    const std::string text = ReadText(directory + "/cpu.max");  // "max 100000" has no limit
+    const char* at = text.c_str();
+    quota = ReadNumber(&at);
+    period = ReadNumber(&at);
   } else {
-    std::istringstream(ReadText(directory + "/cpu.cfs_quota_us")) >> quota;  // -1: no limit
-    std::istringstream(ReadText(directory + "/cpu.cfs_period_us")) >> period;
+    const std::string limit = ReadText(directory + "/cpu.cfs_quota_us");  // -1: no limit
+    const std::string length = ReadText(directory + "/cpu.cfs_period_us");
+    const char* at = limit.c_str();
+    quota = ReadNumber(&at);
+    at = length.c_str();
+    period = ReadNumber(&at);
   }
   if (quota <= 0 || period <= 0) return 0;
   return std::max(1, static_cast<int>((quota + period - 1) / period));
@@ -49,8 +70,10 @@ int AffinityCount() {
 
 int CgroupCpuQuota(const std::string& groups, const std::string& root) {
   int tightest = 0;
-  std::istringstream lines(groups);
-  for (std::string line; std::getline(lines, line);) {  // "0::/a/b" or "4:cpu,cpuacct:/a/b"
+  for (size_t begin = 0; begin < groups.size();) {  // "0::/a/b" or "4:cpu,cpuacct:/a/b"
+    const size_t end = std::min(groups.find('\n', begin), groups.size());
+    const std::string line = groups.substr(begin, end - begin);
+    begin = end + 1;
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;

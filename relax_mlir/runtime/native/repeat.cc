@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "errors.h"
+#include "ffi_tensors.h"
 #include "running_call.h"
-#include "tensors.h"
 
 namespace relax_mlir {
 namespace {

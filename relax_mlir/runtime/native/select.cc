@@ -18,9 +18,9 @@
 
 #include "elements.h"
 #include "errors.h"
+#include "ffi_tensors.h"
 #include "interrupts.h"
 #include "running_call.h"
-#include "tensors.h"
 
 namespace relax_mlir {
 namespace {

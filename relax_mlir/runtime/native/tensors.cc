@@ -1,7 +1,5 @@
 #include "tensors.h"
 
-#include <tvm/ffi/dtype.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -120,25 +118,39 @@ bool Mark(const DLTensor& tensor, const char* start, std::vector<bool>* marks) {
   return found;
 }
 
-// The allocator of outputs, with tvm-ffi's interface.
-struct Allocator {
-  void AllocData(DLTensor* tensor) {
-    tensor->data = AllocateAligned(ElementCount(*tensor) * ItemBytes(tensor->dtype)).release();
+// The name of a kind of type; those of fixed size have the size in it.
+const char* KindName(uint8_t code) {
+  switch (code) {
+    case kDLInt: return "int";
+    case kDLUInt: return "uint";
+    case kDLFloat: return "float";
+    case kDLOpaqueHandle: return "handle";
+    case kDLBfloat: return "bfloat";
+    case kDLComplex: return "complex";
+    case kDLBool: return "bool";
+    case kDLFloat8_e3m4: return "float8_e3m4";
+    case kDLFloat8_e4m3: return "float8_e4m3";
+    case kDLFloat8_e4m3b11fnuz: return "float8_e4m3b11fnuz";
+    case kDLFloat8_e4m3fn: return "float8_e4m3fn";
+    case kDLFloat8_e4m3fnuz: return "float8_e4m3fnuz";
+    case kDLFloat8_e5m2: return "float8_e5m2";
+    case kDLFloat8_e5m2fnuz: return "float8_e5m2fnuz";
+    case kDLFloat8_e8m0fnu: return "float8_e8m0fnu";
+    case kDLFloat6_e2m3fn: return "float6_e2m3fn";
+    case kDLFloat6_e3m2fn: return "float6_e3m2fn";
+    case kDLFloat4_e2m1fn: return "float4_e2m1fn";
+    default: return "unknown";
   }
-  void FreeData(DLTensor* tensor) { std::free(tensor->data); }
-};
+}
 
 }  // namespace
 
-DLDataType ParseDataType(const std::string& name) {
-  if (name == "complex64") return {kDLComplex, 64, 1};
-  if (name == "complex128") return {kDLComplex, 128, 1};
-  return tvm::ffi::StringToDLDataType(name);
-}
-
 std::string DataTypeName(DLDataType dtype) {
-  if (dtype.code == kDLComplex) return "complex" + std::to_string(dtype.bits);
-  return tvm::ffi::DLDataTypeToString(dtype);
+  std::string name = KindName(dtype.code);
+  const bool has_size = dtype.code > kDLComplex;  // in its name, or it is always the same
+  if (!has_size) name += std::to_string(dtype.bits);
+  if (dtype.lanes != 1) name += "x" + std::to_string(dtype.lanes);
+  return name;
 }
 
 void FreeDeleter::operator()(void* data) const { std::free(data); }
@@ -221,10 +233,6 @@ bool OverlapsItself(const DLTensor& tensor) {
   const auto [first, last] = Range(tensor);
   std::vector<bool> marks(static_cast<size_t>(last - first));
   return Mark(tensor, first, &marks);
-}
-
-tvm::ffi::Tensor AllocateTensor(tvm::ffi::ShapeView shape, DLDataType dtype) {
-  return tvm::ffi::Tensor::FromNDAlloc(Allocator(), shape, dtype, DLDevice{kDLCPU, 0});
 }
 
 }  // namespace relax_mlir

@@ -7,7 +7,6 @@
 
 #include <dlpack/dlpack.h>
 #include <stdint.h>
-#include <tvm/ffi/container/tensor.h>
 
 #include <memory>
 #include <string>
@@ -25,8 +24,7 @@ using AlignedMemory = std::unique_ptr<void, FreeDeleter>;
 // Allocates at least one byte, so never returns NULL. Throws std::bad_alloc.
 AlignedMemory AllocateAligned(int64_t bytes);
 
-// Types by numpy's names, which are tvm-ffi's except for complex types, which it lacks.
-DLDataType ParseDataType(const std::string& name);
+// The name of a type, which is numpy's.
 std::string DataTypeName(DLDataType dtype);
 
 inline int64_t ItemBytes(DLDataType dtype) { return (dtype.bits * dtype.lanes + 7) / 8; }
@@ -59,9 +57,6 @@ bool Overlaps(const DLTensor& lhs, const DLTensor& rhs);
 
 // Whether two elements of the tensor share a byte (a broadcast view does).
 bool OverlapsItself(const DLTensor& tensor);
-
-// An uninitialised C-contiguous CPU tensor, 64-byte aligned.
-tvm::ffi::Tensor AllocateTensor(tvm::ffi::ShapeView shape, DLDataType dtype);
 
 }  // namespace relax_mlir
 

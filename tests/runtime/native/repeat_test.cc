@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "check.h"
-#include "tensors.h"
+#include "ffi_tensors.h"
 
 namespace ffi = tvm::ffi;
 

@@ -1,4 +1,4 @@
-#include "tensors.h"
+#include "ffi_tensors.h"
 
 #include <complex>
 #include <numeric>
