@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
 
@@ -33,7 +33,7 @@ __all__ = ["ExportedModel", "is_library", "load_library"]
 _MAGIC = b"\x7fELF"
 
 
-def is_library(source: object) -> bool:
+def is_library(source: object) -> TypeGuard[str | os.PathLike[str] | bytes]:
     """Whether this is the path of a shared library, or its bytes."""
     if isinstance(source, bytes):
         return source.startswith(_MAGIC)

@@ -216,7 +216,9 @@ def _match_parts(size: Dim, actual: Dim, known: Mapping[str, Dim]) -> dict[str, 
         return {}
     same_first = sorted(shapes.symbols_of(actual), key=lambda s: s not in names)
     for symbols in product(same_first, repeat=len(names)):
-        found = {n: shapes.symbol(s) for n, s in zip(names, symbols, strict=True)}
+        found: dict[str, Dim] = {
+            n: shapes.symbol(s) for n, s in zip(names, symbols, strict=True)
+        }
         if shapes.substitute(size, {**known, **found}) == actual:
             return found
     return {}
