@@ -31,6 +31,7 @@ from relax_mlir.runtime.signature import Parameter, Signature
 __all__ = ["Variant", "c_header", "link_exported"]
 
 _RUNTIME = Path(relax_mlir.runtime.__file__).with_name("exported_model.o")
+_TVM_FFI = "__tvm_ffi_main"  # the function `main` of tvm-ffi's modules
 _FUNCTIONS = ("signature", "error", "output_shapes", "run")
 _ALIGNMENT = 64  # of weights
 _FORMATS = {"x86_64": "elf64-x86-64", "aarch64": "elf64-littleaarch64"}
@@ -92,9 +93,8 @@ def link_exported(
         (folder / "description.o").write_bytes(assemble(text, target))
         names = [f"{prefix}_{f}" for f in _FUNCTIONS]
         exported = [f"relax_mlir_{f}" for f in _FUNCTIONS]
-        (folder / "exports").write_text(
-            f"{{ global: {'; '.join([*names, *exported])}; local: *; }};\n"
-        )
+        symbols = "; ".join([*names, *exported, _TVM_FFI])
+        (folder / "exports").write_text(f"{{ global: {symbols}; local: *; }};\n")
         aliases = [
             f"--defsym={n}={e}" for n, e in zip(names, exported, strict=True) if n != e
         ]

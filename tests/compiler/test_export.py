@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
+import tvm_ffi
 
 import relax_mlir
 from models import fashion_mlp
@@ -64,6 +65,28 @@ def test_results_are_those_of_the_compiled_model(library: Path) -> None:
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(out, expected[:7], rtol=1e-5, atol=1e-4)
     np.testing.assert_array_equal(copy.copy(model)(images)[0], logits)
+
+
+def test_a_module_of_tvm_ffi(library: Path) -> None:
+    function = tvm_ffi.load_module(library).main
+    images, _ = fashion_mlp.load_images()
+    (expected,) = relax_mlir.compile(fashion_mlp.path())(images)
+    given = tvm_ffi.from_dlpack(images)
+    out = np.empty((len(images), 10), np.float32)
+
+    (logits,) = function(given)
+    function(given, tvm_ffi.from_dlpack(out))
+
+    for found in (np.from_dlpack(logits), out):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    with pytest.raises(ValueError, match="dimension 1: expected 784, got 7"):
+        function(tvm_ffi.from_dlpack(np.zeros((2, 7), np.float32)))
+    with pytest.raises(TypeError, match="argument 0 `x`: expected a tensor"):
+        function(1)
+    with pytest.raises(
+        TypeError, match="expected 1 arguments, or 2 with outputs, got 0"
+    ):
+        function()
 
 
 _VARIANT = """
@@ -278,6 +301,5 @@ def test_the_library_needs_the_c_library_alone(library: Path) -> None:
         if "GLOBAL" in line and "UND" not in line
     }
     functions = ("run", "output_shapes", "error", "signature")
-    assert exported == {
-        f"{p}_{f}" for p in ("fashion", "relax_mlir") for f in functions
-    }
+    names = {f"{p}_{f}" for p in ("fashion", "relax_mlir") for f in functions}
+    assert exported == {*names, "__tvm_ffi_main"}
