@@ -18,6 +18,7 @@ import relax_mlir
 from models import fashion_mlp
 from relax_mlir.codegen import linker, object_code
 from relax_mlir.compiler.export import export
+from relax_mlir.compiler.export_wheel import export_wheel
 from relax_mlir.errors import (
     CompileError,
     ModelError,
@@ -228,6 +229,60 @@ def test_other_libraries_are_refused(tmp_path: Path, library: Path) -> None:
         relax_mlir.load(tmp_path / "short.so")
     with pytest.raises(SignatureError, match="a shared library has no signature"):
         relax_mlir.load(library, public_key=b"key")
+
+
+def test_a_wheel_needs_numpy_alone(tmp_path: Path) -> None:
+    wheel, targets = export_wheel(
+        fashion_mlp.path(), tmp_path, name="fashion", version="1.2", targets=["cpu"]
+    )
+    folder = tmp_path / "installed"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
+    run(*pip, "--target", folder, wheel, cwd=tmp_path)
+    images, _ = fashion_mlp.load_images()
+    np.save(tmp_path / "x.npy", images)
+    code = """
+import sys
+import fashion, numpy as np
+x = np.load("x.npy")
+np.save("y.npy", fashion.run(x)[0])
+assert (fashion.run(x=x[:2], threads=1)[0] == np.load("y.npy")[:2]).all()
+for wrong in (dict(z=x), dict(x=x, z=x)):
+    try:
+        fashion.run(**wrong)
+    except TypeError as error:
+        print(error)
+print(fashion.signature["outputs"])
+print({"relax_mlir", "tvm_ffi", "onnx", "mlir"} & {n.partition(".")[0] for n in sys.modules})
+"""
+
+    printed = run(
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}",
+        cwd=tmp_path,
+    ).splitlines()
+
+    (expected,) = relax_mlir.compile(fashion_mlp.path())(images)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-4
+    )
+    assert targets == ["cpu"]
+    assert wheel.name.startswith("fashion-1.2-py3-none-")
+    assert printed == [
+        "inputs: expected ['x'] by name, got ['z']",
+        "inputs: expected ['x'] by name, got ['x', 'z']",
+        "[{'name': 'logits', 'dtype': 'float32', 'shape': ['n', '10']}]",
+        "set()",
+    ]
+
+
+def test_bad_names_and_versions_of_wheels(tmp_path: Path) -> None:
+    model = parsed("g (float[2] x) => (float[2] y) { y = Relu (x) }")
+
+    with pytest.raises(ValueError, match=r"expected one such as `1\.0`, got `new`"):
+        export_wheel(model, tmp_path, name="g", version="new")
+    with pytest.raises(ValueError, match="expected a C identifier, got `a-b`"):
+        export_wheel(model, tmp_path, name="a-b")
 
 
 def images_file(folder: Path) -> tuple[Path, np.ndarray]:

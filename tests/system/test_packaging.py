@@ -328,6 +328,7 @@ def test_wheels_share_no_file_and_are_complete(
     assert runtime.files.isdisjoint(compiler.files)
     package |= {
         "relax_mlir/codegen/exported_library.h.template",
+        "relax_mlir/compiler/exported_package.py.template",
         "relax_mlir/pipeline/upstream_passes.json",
         "relax_mlir/runtime/exported_model.o",
         "relax_mlir/runtime/librelax_mlir_rt.so",
