@@ -98,7 +98,9 @@ def link_exported(
         aliases = [
             f"--defsym={n}={e}" for n, e in zip(names, exported, strict=True) if n != e
         ]
+        # Threads of the pool are in its code until the process ends, so it stays mapped.
         options = [*LINK_OPTIONS, *aliases, "--gc-sections", "--eh-frame-hdr"]
+        options += ["-z", "nodelete"]
         options += ["-soname", soname, "--version-script=exports"]
         objects += ["description.o", *map(_system_library, ("libm.so.6", "libc.so.6"))]
         run_linker([*command, *options, "-o", str(output.absolute()), *objects], folder)

@@ -185,6 +185,40 @@ def test_half_precision_and_many_threads(tmp_path: Path) -> None:
     np.testing.assert_allclose(one, x.astype(np.float32) @ w, rtol=2e-2, atol=0.2)
 
 
+_THREADS = """
+import os, sys, threading, numpy as np
+from relax_mlir.runtime.exported_library import ExportedLibrary
+library = ExportedLibrary(sys.argv[1])
+x = np.random.default_rng(0).random((64, 784), np.float32)
+(expected,) = library.run([x])
+wrong = []
+
+def call():
+    for _ in range(20):
+        wrong.extend([1] if not (library.run([x])[0] == expected).all() else [])
+
+threads = [threading.Thread(target=call) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(wrong))
+if (child := os.fork()) == 0:
+    os._exit(0 if (library.run([x])[0] == expected).all() else 1)
+print(os.waitpid(child, 0)[1], flush=True)
+
+def forever():
+    while True: library.run([x])
+
+for _ in range(4): threading.Thread(target=forever, daemon=True).start()
+"""
+
+
+def test_many_threads_a_fork_and_an_exit_in_the_middle(library: Path) -> None:
+    for _ in range(3):
+        printed = run(sys.executable, "-c", _THREADS, library, cwd=ROOT)
+
+        assert printed == "0\n0\n"
+
+
 def test_models_that_need_the_runtime_are_refused(tmp_path: Path) -> None:
     staged = parsed("""g (float[n] x) => (int64[1, m] y) { y = NonZero (x) }""")
     sorting = parsed(
@@ -350,6 +384,7 @@ def test_the_library_needs_the_c_library_alone(library: Path) -> None:
     assert re.findall(r"NEEDED.*\[(.*)\]", dynamic) == ["libm.so.6", "libc.so.6"]
     assert "TEXTREL" not in dynamic
     assert "BIND_NOW" in dynamic
+    assert "NODELETE" in dynamic
     exported = {
         line.split()[7]
         for line in symbols.splitlines()

@@ -114,9 +114,9 @@ const relax_mlir_variant& ChooseVariant() {
 
 Model& LoadedModel() {
   static std::mutex mutex;
-  static std::unique_ptr<Model> model;
+  static Model* model = nullptr;  // never destroyed: threads may be in calls when the process ends
   const std::lock_guard<std::mutex> lock(mutex);
-  if (model == nullptr) model = ReadModel(ChooseVariant());
+  if (model == nullptr) model = ReadModel(ChooseVariant()).release();
   return *model;
 }
 
