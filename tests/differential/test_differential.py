@@ -26,8 +26,8 @@ from tests.differential.recipes import (
 )
 from tests.differential.shrink import shrink
 
-_MODULES = 200
-_PARTS = 40  # tests, which share them
+_MODULES = 80
+_PARTS = 20  # tests, which share them
 
 
 @pytest.mark.slow

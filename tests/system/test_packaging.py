@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -223,17 +224,44 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def runtime(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return built(sources / "packaging" / "runtime", tmp_path_factory.mktemp("runtime"))
+def runtime(
+    sources: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+) -> Built:
+    base = tmp_path_factory.getbasetemp()
+    shared = base if worker_id == "master" else base.parent  # that of all workers
+    return built_once(sources / "packaging" / "runtime", shared / "runtime")
 
 
 @pytest.fixture(scope="module")
 def compiler(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Built:
-    return built(sources, tmp_path_factory.mktemp("compiler"))
+    folder = tmp_path_factory.mktemp("compiler")
+    build(sources, folder)
+    return built_in(folder)
 
 
-def built(project: Path, folder: Path) -> Built:
-    """A project's source archive, and its wheel built from that."""
+def built_once(project: Path, folder: Path) -> Built:
+    """A project's archive and wheel, which one of the processes of the tests builds."""
+    done = folder / "done"
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        for _ in range(600):
+            if done.exists():
+                break
+            time.sleep(0.5)
+    else:
+        build(project, folder)
+        done.touch()
+    return built_in(folder)
+
+
+def built_in(folder: Path) -> Built:
+    (archive,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    return Built(archive, wheel)
+
+
+def build(project: Path, folder: Path) -> None:
+    """Build a project's source archive, and its wheel from that."""
     backend = (
         "import sys\n"
         "sys.path.insert(0, '.')\n"
@@ -245,8 +273,6 @@ def built(project: Path, folder: Path) -> Built:
     run(sys.executable, "-c", backend, folder, cwd=project)
     (archive,) = folder.glob("*.tar.gz")
     pip("wheel", "-w", folder, archive, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    return Built(archive, wheel)
 
 
 def pip(
