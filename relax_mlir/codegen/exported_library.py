@@ -10,7 +10,6 @@ import ctypes
 import hashlib
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import numpy as np
 
 import relax_mlir.runtime
 from relax_mlir.codegen import llvm_c
-from relax_mlir.codegen.linker import LINK_OPTIONS, linker_command, run_linker
+from relax_mlir.codegen.linker import LINK_OPTIONS, linker_command, run_tool
 from relax_mlir.codegen.object_code import assemble
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cpu_features import Machine
@@ -103,7 +102,7 @@ def link_exported(
         options += ["-z", "nodelete"]
         options += ["-soname", soname, "--version-script=exports"]
         objects += ["description.o", *map(_system_library, ("libm.so.6", "libc.so.6"))]
-        run_linker([*command, *options, "-o", str(output.absolute()), *objects], folder)
+        run_tool([*command, *options, "-o", str(output.absolute()), *objects], folder)
 
 
 def _write_weights(variants: Sequence[Variant], path: Path) -> list[list[int]]:
@@ -144,7 +143,7 @@ def _merge(variant: Variant, number: int, folder: Path, command: Sequence[str]) 
     for name, data in zip(names, variant.objects, strict=True):
         (folder / name).write_bytes(data)
     merged, renamed = f"{number}.merged.o", f"{number}.o"
-    run_linker([*command, "-r", "-o", merged, *names], folder)
+    run_tool([*command, "-r", "-o", merged, *names], folder)
     entries = {n: f"relax_mlir_{n}_{number}" for n in ("main", "main_shapes")}
     _objcopy(
         folder,
@@ -179,17 +178,7 @@ _LINK_MAP = 2  # RTLD_DI_LINKMAP
 
 def _objcopy(folder: Path, *arguments: str) -> None:
     tool = llvm_c.directory() / "bin" / "llvm-objcopy"
-    made = subprocess.run(
-        [tool, *arguments],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    if made.returncode:
-        raise CompileError(f"`llvm-objcopy`: {made.stderr.strip()[:2000]}")
+    run_tool([str(tool), *arguments], folder, _TIMEOUT_S)
 
 
 def _description(

@@ -15,7 +15,7 @@ from pathlib import Path
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.machine_code import LINK, MachineCode
 
-__all__ = ["LINK_OPTIONS", "link", "linker_command", "run_linker"]
+__all__ = ["LINK_OPTIONS", "link", "linker_command", "run_tool"]
 
 _TIMEOUT_S = 120.0
 # Nothing that depends on the time or the folder; no stack that is executable; addresses are
@@ -53,12 +53,14 @@ def link(code: MachineCode, triple: str, symbols: Sequence[str]) -> MachineCode 
             names.append(f"{number}.o")
             Path(folder, names[-1]).write_bytes(data)
         options = [*LINK_OPTIONS, f"--version-script={script}", "-o", str(output)]
-        run_linker([*command, *options, *names], Path(folder))
+        run_tool([*command, *options, *names], Path(folder))
         return MachineCode(library=output.read_bytes())
 
 
-def run_linker(command: Sequence[str], folder: Path) -> None:
-    """Run a linker in a folder.
+def run_tool(
+    command: Sequence[str], folder: Path, timeout_s: float = _TIMEOUT_S
+) -> None:
+    """Run a linker, or another tool for object files, in a folder.
 
     Raises:
         CompileError: it fails.
@@ -69,7 +71,7 @@ def run_linker(command: Sequence[str], folder: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
     if made.returncode:

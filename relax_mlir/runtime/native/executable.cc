@@ -24,8 +24,6 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
-std::string Quote(const std::string& text) { return "`" + text + "`"; }
-
 class Executable {
  public:
   using ParameterSpec = ffi::Tuple<ffi::String, ffi::String, ffi::Array<int64_t>>;

@@ -43,6 +43,9 @@ class FailureText {
   std::string text_;
 };
 
+// A name in a message.
+inline std::string Quote(const std::string& text) { return "`" + text + "`"; }
+
 }  // namespace relax_mlir
 
 // RELAX_FAIL(ValueError) << "what is wrong";  Kind is a Python exception class.

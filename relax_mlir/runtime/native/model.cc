@@ -13,8 +13,6 @@
 namespace relax_mlir {
 namespace {
 
-std::string Quote(const std::string& text) { return "`" + text + "`"; }
-
 int64_t Value(Size size, const int64_t* sizes) {
   return size.kind == kStatic ? size.value : sizes[size.value];
 }
