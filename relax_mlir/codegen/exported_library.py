@@ -7,7 +7,6 @@ features, their weights, and the native part of the runtime (``runtime/native/ex
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import tempfile
@@ -20,10 +19,12 @@ import numpy as np
 
 import relax_mlir.runtime
 from relax_mlir.codegen import llvm_c
+from relax_mlir.codegen.exported_weights import ALIGNMENT, write_weights
 from relax_mlir.codegen.linker import LINK_OPTIONS, linker_command, run_tool
 from relax_mlir.codegen.object_code import assemble
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.derived_constants import Derivation
 from relax_mlir.runtime.elements import dlpack_numbers
 from relax_mlir.runtime.signature import Parameter, Signature
 
@@ -32,7 +33,6 @@ __all__ = ["Variant", "c_header", "link_exported"]
 _RUNTIME = Path(relax_mlir.runtime.__file__).with_name("exported_model.o")
 _TVM_FFI = "__tvm_ffi_main"  # the function `main` of tvm-ffi's modules
 _FUNCTIONS = ("signature", "error", "output_shapes", "run")
-_ALIGNMENT = 64  # of weights
 _FORMATS = {"x86_64": "elf64-x86-64", "aarch64": "elf64-littleaarch64"}
 _TIMEOUT_S = 600.0
 
@@ -45,13 +45,17 @@ class Variant:
         objects: object files that define ``main`` and ``main_shapes``.
         machine: the processor, with the features that the code needs.
         signature: of ``main``; inputs and outputs are those of the other variants.
-        constants: the weights by key.
+        constants: the weights by key, and those that they are derived from.
+        derivations: of weights, by key.
+        rules: schedule rules of its kernels, in order.
     """
 
     objects: tuple[bytes, ...]
     machine: Machine
     signature: Signature
     constants: Mapping[str, np.ndarray]
+    derivations: Mapping[str, Derivation]
+    rules: Sequence[str]
 
 
 def link_exported(
@@ -82,12 +86,12 @@ def link_exported(
         )
     with tempfile.TemporaryDirectory(prefix="relax_mlir-export-") as name:
         folder = Path(name)
-        offsets = _write_weights(variants, folder / "weights")
+        weights = write_weights(variants, folder / "weights")
         _convert_weights(folder, machine.triple)
         objects = ["weights.o", _RUNTIME.as_posix()]
         for number, variant in enumerate(variants):
             objects.append(_merge(variant, number, folder, command))
-        text = _description(variants, offsets, signature)
+        text = _description(variants, weights, signature)
         target = (machine.triple, machine.cpu, "", 0)
         (folder / "description.o").write_bytes(assemble(text, target))
         names = [f"{prefix}_{f}" for f in _FUNCTIONS]
@@ -105,33 +109,13 @@ def link_exported(
         run_tool([*command, *options, "-o", str(output.absolute()), *objects], folder)
 
 
-def _write_weights(variants: Sequence[Variant], path: Path) -> list[list[int]]:
-    """Write the weights of all variants, each content once; returns their offsets."""
-    known: dict[bytes, int] = {}
-    offsets: list[list[int]] = []
-    with path.open("wb") as file:
-        for variant in variants:
-            offsets.append([])
-            for key in variant.signature.constants:
-                array = np.ascontiguousarray(variant.constants[key])
-                data = array.reshape(-1).view(np.uint8).data
-                digest = hashlib.sha256(data).digest()
-                if digest not in known:
-                    file.write(bytes(-file.tell() % _ALIGNMENT))
-                    known[digest] = file.tell()
-                    file.write(data)
-                offsets[-1].append(known[digest])
-        file.write(bytes(_ALIGNMENT))  # never empty
-    return offsets
-
-
 def _convert_weights(folder: Path, triple: str) -> None:
     section = ".rodata.weights"
     _objcopy(
         folder,
         *("-I", "binary", "-O", _FORMATS[triple.partition("-")[0]]),
         f"--rename-section=.data={section},alloc,load,readonly,data,contents",
-        f"--set-section-alignment={section}={_ALIGNMENT}",
+        f"--set-section-alignment={section}={ALIGNMENT}",
         "--redefine-sym=_binary_weights_start=relax_mlir_weights",
         *("weights", "weights.o"),
     )
@@ -182,7 +166,7 @@ def _objcopy(folder: Path, *arguments: str) -> None:
 
 
 def _description(
-    variants: Sequence[Variant], offsets: Sequence[Sequence[int]], signature: str
+    variants: Sequence[Variant], weights: Sequence[Sequence[int]], signature: str
 ) -> str:
     """LLVM IR of the constants that ``native/exported/description.h`` declares."""
     lines = [
@@ -190,14 +174,15 @@ def _description(
         f"@relax_mlir_variant_count = constant i64 {len(variants)}",
     ]
     rows: list[str] = []
-    for number, (variant, places) in enumerate(zip(variants, offsets, strict=True)):
+    for number, (variant, table) in enumerate(zip(variants, weights, strict=True)):
         lines += [
             f"@relax_mlir_{function}_{number} = external global i8"
             for function in ("main", "main_shapes")
         ]
         features = ",".join(variant.machine.features)
         lines.append(f"@features{number} = private constant {_c_string(features)}")
-        names, numbers = _encode(variant.signature, places)
+        names, numbers = _encode(variant.signature)
+        numbers += table
         for place, name in enumerate(names):
             lines.append(f"@name{number}.{place} = private constant {_c_string(name)}")
         pointers = ", ".join(f"ptr @name{number}.{p}" for p in range(len(names)))
@@ -229,9 +214,7 @@ def _c_string(text: str) -> str:
     return f'[{len(data)} x i8] c"{escaped}"'
 
 
-def _encode(
-    signature: Signature, offsets: Sequence[int]
-) -> tuple[list[str], list[int]]:
+def _encode(signature: Signature) -> tuple[list[str], list[int]]:
     """A signature as names and numbers, in the order of ``ReadModel``."""
     names, numbers = ["main"], list[int]()
 
@@ -248,7 +231,7 @@ def _encode(
     numbers += [len(sizes), len(signature.symbols), *signature.binders()]
     checks = signature.checks()
     numbers += [len(checks) // 5, *checks, *signature.size(signature.arena)]
-    return names, [*numbers, len(offsets), *offsets]
+    return names, numbers
 
 
 def c_header(prefix: str, signature: Signature) -> str:

@@ -51,8 +51,9 @@ from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.traversal import walk
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
+from relax_mlir.runtime import archive as cpu_archive
 from relax_mlir.runtime import cpu as cpu_runtime
-from relax_mlir.runtime.cuda.archive import Contents
+from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import SYMBOLS, Executable, Signature
 from relax_mlir.runtime.process_exit import awaited_at_exit, map_on_threads
@@ -70,6 +71,7 @@ from relax_mlir.targets.cpu import plain_stages
 
 __all__ = [
     "compile",
+    "compile_contents",
     "compile_model",
     "compile_units",
     "level_of",
@@ -294,6 +296,31 @@ def compile_model(
         options: user-defined pipelines are not applied.
 
     Raises:
+        CompileError: code generation failed, or the code cannot be loaded.
+        PassError, TuningError, VerificationError: see :func:`compile_contents`.
+    """
+    contents = compile_contents(model, options)
+    if isinstance(contents, cuda_archive.Contents):
+        return CudaExecutable(contents)
+    return Executable(
+        contents.code,
+        Signature.from_fields(contents.signature),
+        contents.constants,
+        contents.machine,
+        threads=contents.threads,
+        kernels=contents.kernels,
+        derivations=contents.derivations,
+    )
+
+
+def compile_contents(
+    model: IRModule, options: CompileOptions
+) -> cpu_archive.Contents | cuda_archive.Contents:
+    """Compile a module to the contents of a model file; see :func:`compile_model`.
+
+    Those for CPUs hold more constants than ``main`` has: those that others are derived from.
+
+    Raises:
         VerificationError: a pass changes the outputs of the module.
         PassError: a pass failed.
         TuningError: the database is damaged.
@@ -328,16 +355,16 @@ def compile_model(
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
     kernels = kernel_calls(module, rules)
     if machine.device == "cuda":
-        contents = _contents(module, units, built, signature, machine, kernels)
-        return CudaExecutable(contents)
+        return _cuda_contents(module, units, built, signature, machine, kernels)
     target = (machine.triple, machine.cpu, machine.features)
-    return Executable(
+    return cpu_archive.Contents(
         object_code.machine_code([unit.code for unit in built], SYMBOLS, target),
-        signature,
-        module.constants,
+        signature.to_fields(),
         machine_of(*target),
-        threads=options.threads,
-        kernels=kernels,
+        module.constants,
+        options.threads,
+        tuple(kernels),
+        module.derivations,
     )
 
 
@@ -355,21 +382,21 @@ def _reject_late_checks(module: IRModule, checks: str) -> None:
         )
 
 
-def _contents(
+def _cuda_contents(
     module: IRModule,
     units: Sequence[CompilationUnit],
     built: Sequence[CompiledUnit],
     signature: Signature,
     machine: Target,
     kernels: Sequence[KernelCall],
-) -> Contents:
+) -> cuda_archive.Contents:
     """The parts of a model file for GPUs: launch plan, PTX, signature, constants."""
     unpacked = [unpack_program(unit.code) for unit in built]
     programs = [program for program, _ in unpacked]
     constants = {k: np.asarray(module.constants[k]) for k in signature.constants}
     plan, calls = main_plan(module, units, programs, kernels)
     library_programs = len(plan.programs) - len(programs)  # without PTX
-    return Contents(
+    return cuda_archive.Contents(
         (*(ptx for _, ptx in unpacked), *[b""] * library_programs),
         plan,
         signature.to_fields(),

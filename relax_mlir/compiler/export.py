@@ -13,13 +13,15 @@ from typing import Any
 from relax_mlir.codegen.exported_library import Variant, c_header, link_exported
 from relax_mlir.codegen.object_code import host_cpu
 from relax_mlir.compiler import driver
-from relax_mlir.compiler.dispatch import compile_module
+from relax_mlir.compiler.dispatch import native_model
 from relax_mlir.compiler.module_kind import module_of
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import UnsupportedError
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.ir.module import IRModule
+from relax_mlir.runtime.archive import Contents
 from relax_mlir.runtime.machine_code import undefined_symbols
 from relax_mlir.runtime.process_exit import awaited_at_exit
+from relax_mlir.runtime.signature import Signature
 from relax_mlir.support.files import atomic_file, check_writable
 
 __all__ = ["DEFAULT_TARGETS", "export"]
@@ -82,10 +84,7 @@ def export(
     module = module_of(mod)
     models = {t: _compiled(module, t, CompileOptions(**options)) for t in chosen}
     kept = _without_repetitions(models)
-    variants = [
-        Variant(m.code.objects, m.machine, m.signature, m.constants)
-        for m in kept.values()
-    ]
+    variants = list(kept.values())
     signature = variants[0].signature
     fields = signature.to_fields()
     interface = json.dumps({role: fields[role] for role in ("inputs", "outputs")})
@@ -97,28 +96,38 @@ def export(
     return list(kept)
 
 
-def _compiled(module: Any, target: str, options: CompileOptions) -> Executable:
+def _compiled(module: IRModule, target: str, options: CompileOptions) -> Variant:
     processor = driver.target_of(target)
     if processor.device != "cpu":
         raise UnsupportedError(f"export: target `{target}`: expected a CPU")
-    model = compile_module(module, replace(options, target=processor))
-    if not isinstance(model, Executable):
+    options = replace(options, target=processor)
+    model = native_model(module, options)
+    if model is None:
         raise UnsupportedError(
             "export: expected a model that is compiled ahead of time as a whole, got one with "
             "nodes that are interpreted, or compiled at run time. Hint: fixed sizes (`--shape`) "
             "may decide them"
         )
-    if "relax_rt2_call_packed" in undefined_symbols(model.code.objects):
+    contents = driver.compile_contents(model, options)
+    assert isinstance(contents, Contents)  # for a CPU
+    if "relax_rt2_call_packed" in undefined_symbols(contents.code.objects):
         raise UnsupportedError(
             "export: expected kernels alone, got calls of functions of the runtime, such as of "
             "sorting"
         )
-    return model
+    return Variant(
+        contents.code.objects,
+        contents.machine,
+        Signature.from_fields(contents.signature),
+        contents.constants,
+        contents.derivations,
+        [kernel.rule for kernel in contents.kernels],
+    )
 
 
-def _without_repetitions(models: dict[str, Executable]) -> dict[str, Executable]:
+def _without_repetitions(models: dict[str, Variant]) -> dict[str, Variant]:
     """Models by target, without those that use no more instructions than the next one."""
-    kept: dict[str, Executable] = {}
+    kept: dict[str, Variant] = {}
     names = list(models)
     for name, following in zip(names, [*names[1:], ""], strict=True):
         model, less = models[name], models.get(following)
@@ -127,8 +136,8 @@ def _without_repetitions(models: dict[str, Executable]) -> dict[str, Executable]
     return kept
 
 
-def _kernels(model: Executable) -> object:
+def _kernels(model: Variant) -> object:
     """Rules, packed weights and vector sizes, by which code for different processors differs."""
-    shapes = [(k, a.shape) for k, a in model.constants.items()]
+    shapes = [(k, model.constants[k].shape) for k in model.signature.constants]
     vectors = [f in model.machine.features for f in ("avx512f", "avx2")]
-    return [k.rule for k in model.kernels], shapes, vectors
+    return model.rules, shapes, vectors

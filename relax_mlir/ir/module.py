@@ -24,6 +24,7 @@ from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.mlir_attributes import to_attribute
 from relax_mlir.objects.module_view import ModuleView
 from relax_mlir.objects.scope import FunctionScope
+from relax_mlir.runtime.derived_constants import Derivation
 from relax_mlir.runtime.onnx_source import OnnxSource
 from relax_mlir.support.files import atomic_file, check_path_name, utf8_problem
 
@@ -44,6 +45,7 @@ class IRModule(ModuleView):
         mlir: the module operation. It must outlive handles to operations inside it, which
             in LLVM 22 do not keep it alive; those from :meth:`func_ops` do.
         constants: arrays by key; shared between clones, never modified in place.
+        derivations: of constants that passes computed from others, by key.
         source: the ONNX model, for calls whose shapes broadcast differently from its
             types; None if there are none, and for other modules.
         verified: cache of verified facts, by everything that the check read, with
@@ -57,6 +59,7 @@ class IRModule(ModuleView):
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         self.constants: dict[str, np.ndarray] = dict(constants or {})
+        self.derivations: dict[str, Derivation] = {}
         self.verified: dict[object, object] = {}
         self.source: OnnxSource | None = None
         self._scopes: dict[str, FunctionScope] = {}
@@ -248,12 +251,14 @@ class IRModule(ModuleView):
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""
         copy = IRModule(_copy(self.mlir.operation), self.constants)
+        copy.derivations = dict(self.derivations)
         copy.verified, copy.source = self.verified, self.source
         return copy
 
     def replace_contents(self, other: "IRModule") -> None:
         """Takes over the contents of ``other``, which must not be changed afterwards."""
         self.mlir, self.constants = other.mlir, other.constants
+        self.derivations = other.derivations
         self.verified, self._scopes = other.verified, other._scopes
         self.source = other.source
 

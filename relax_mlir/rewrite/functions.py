@@ -22,6 +22,7 @@ from relax_mlir.objects.mlir_attributes import from_attribute, to_attribute
 from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.prim.symbolic_sizes import Symbols
 from relax_mlir.rewrite.patterns import erase_dead, replace
+from relax_mlir.runtime.derived_constants import Derivation, derive
 
 __all__ = [
     "SCRIPT_ATTRIBUTES",
@@ -30,6 +31,7 @@ __all__ = [
     "copy_script_attributes",
     "dataflow_block_number",
     "dataflow_blocks",
+    "derived_constant",
     "emit_next_to",
     "erase_parameters",
     "erase_unused_inline",
@@ -217,6 +219,23 @@ def set_graph_attrs(function: func.FuncOp, attrs: Mapping[str, Any]) -> None:
 def pooled_constant(module: IRModule, array: np.ndarray, key: str) -> ir.Value:
     """Creates a constant at the insertion point, and adds its array to the module."""
     return ConstantOp.of(array, module.constants, key)
+
+
+def derived_constant(
+    module: IRModule, source: ConstantOp, derivation: Derivation, key: str
+) -> ir.Value:
+    """Creates a constant that is computed from another one, by a derivation that the module keeps.
+
+    Args:
+        derivation: whose source is the key of ``source``, if it has one.
+    """
+    array = derive(derivation, source.array(module.constants))
+    made = pooled_constant(module, array, key)
+    constant = made.owner
+    assert isinstance(constant, ConstantOp)
+    if source.key is not None and constant.key is not None:
+        module.derivations[constant.key] = derivation
+    return made
 
 
 def update_type(function: func.FuncOp) -> None:

@@ -4,7 +4,7 @@ import io
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,6 +19,11 @@ from relax_mlir.runtime.container import (
     write_members,
 )
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.derived_constants import (
+    Derivation,
+    derivation_of_fields,
+    with_derived,
+)
 from relax_mlir.runtime.machine_code import MachineCode
 from relax_mlir.runtime.profile import KernelCall
 
@@ -33,7 +38,7 @@ __all__ = [
     "write_archive",
 ]
 
-_FORMAT = 4
+_FORMAT = 5
 _MANIFEST = "manifest.json"
 _LIBRARY, _OBJECT, _ADDRESSES = "code.so", "objects/{}.o", "addresses.o"
 
@@ -49,6 +54,7 @@ class Contents:
         constants: the weights by key.
         threads: maximum number of threads per call.
         kernels: kernel calls of ``main``, in order.
+        derivations: of weights, by key; those of the given sources are not stored.
     """
 
     code: MachineCode
@@ -57,6 +63,7 @@ class Contents:
     constants: Mapping[str, np.ndarray]
     threads: int
     kernels: tuple[KernelCall, ...] = ()
+    derivations: Mapping[str, Derivation] = field(default_factory=dict)
 
 
 def write_archive(
@@ -86,11 +93,14 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
         "machine": asdict(contents.machine),
         "threads": contents.threads,
         "kernels": [asdict(kernel) for kernel in contents.kernels],
+        "derived": {k: asdict(d) for k, d in contents.derivations.items()},
     }
     objects = {_OBJECT.format(n): o for n, o in enumerate(contents.code.objects)}
     parts = {_LIBRARY: contents.code.library, _ADDRESSES: contents.code.addresses}
     code = {name: data for name, data in {**objects, **parts}.items() if data}
-    write_members(archive, _MANIFEST, manifest, code, contents.constants)
+    constants = contents.constants
+    stored = {k: a for k, a in constants.items() if k not in contents.derivations}
+    write_members(archive, _MANIFEST, manifest, code, stored)
 
 
 def read_archive(path: str | os.PathLike[str]) -> Contents:
@@ -118,11 +128,14 @@ def _contents(archive: zipfile.ZipFile) -> Contents:
     machine = manifest["machine"]
     library, addresses = (code.pop(name, b"") for name in (_LIBRARY, _ADDRESSES))
     objects = tuple(code.pop(_OBJECT.format(number)) for number in range(len(code)))
+    fields = manifest["derived"].items()
+    derivations = {key: derivation_of_fields(value) for key, value in fields}
     return Contents(
         MachineCode(library, objects, addresses),
         manifest["signature"],
         Machine(machine["triple"], machine["cpu"], tuple(machine["features"])),
-        read_constants(archive, manifest),
+        with_derived(read_constants(archive, manifest), derivations),
         manifest["threads"],
         tuple(map(KernelCall.from_fields, manifest["kernels"])),
+        derivations,
     )

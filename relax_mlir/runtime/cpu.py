@@ -42,6 +42,7 @@ __all__ = [
     "check_threads",
     "cpu_count",
     "cpu_features",
+    "derive_constant",
     "get_max_threads",
     "library_path",
     "load_library",
@@ -102,6 +103,20 @@ def request_amx_tiles() -> bool:
     The permission is per process and permanent; further calls have no effect.
     """
     return bool(load_library().relax_rt2_request_tiles())
+
+
+def derive_constant(
+    derivation: np.ndarray, source: np.ndarray, result: np.ndarray
+) -> None:
+    """Compute a constant from another one; see ``relax_rt2_derive_constant`` of ``abi.h``.
+
+    Raises:
+        MemoryError: there is not enough memory.
+    """
+    function = load_library().relax_rt2_derive_constant
+    addresses = (derivation.ctypes.data, source.ctypes.data, result.ctypes.data)
+    if function(*map(ctypes.c_void_p, addresses), get_max_threads()):
+        raise MemoryError("constants that are derived from others")
 
 
 def cpu_features() -> str:

@@ -19,6 +19,7 @@ from relax_mlir.runtime.archive import (
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
+from relax_mlir.runtime.derived_constants import Derivation
 from relax_mlir.runtime.exported_model import is_library, load_library
 from relax_mlir.runtime.machine_code import LINK, MachineCode, load_code
 from relax_mlir.runtime.model_file import ModelFile
@@ -56,6 +57,7 @@ class Executable(CompiledModel):
         machine: the target of the code.
         threads: maximum number of threads per call.
         kernels: kernel calls of ``main``, in order.
+        derivations: of weights, by key; files do not store those with the weights as source.
 
     Raises:
         CompileError: the code cannot be loaded, or a weight is missing.
@@ -71,6 +73,7 @@ class Executable(CompiledModel):
         *,
         threads: int = 1,
         kernels: Sequence[KernelCall] = (),
+        derivations: Mapping[str, Derivation] | None = None,
     ) -> None:
         self.threads = cpu.check_threads(threads)
         self.code = code
@@ -78,6 +81,11 @@ class Executable(CompiledModel):
         self.machine = machine
         self.kernels = tuple(kernels)
         self.constants = _select_constants(constants, signature.constants)
+        self._derivations = {
+            key: derivation
+            for key, derivation in (derivations or {}).items()
+            if key in self.constants and derivation.source in self.constants
+        }
         self._obstacle = machine.obstacle()
         self._function = self._refuse
         if self._obstacle is None:
@@ -192,6 +200,7 @@ class Executable(CompiledModel):
             self.constants | (self.source.constants() if self.source else {}),
             self.threads,
             self.kernels,
+            self._derivations,
         )
 
     @staticmethod
@@ -213,6 +222,7 @@ class Executable(CompiledModel):
             contents.machine,
             threads=contents.threads if threads is None else threads,
             kernels=contents.kernels,
+            derivations=contents.derivations,
         )
         executable.source = SourceModel.of_constants(contents.constants)
         return executable

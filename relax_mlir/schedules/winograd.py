@@ -25,6 +25,7 @@ from fractions import Fraction
 import numpy as np
 from mlir import ir
 
+from relax_mlir.runtime.derived_constants import Transform, derive
 from relax_mlir.schedules.builder import broadcast, constant, op
 
 __all__ = [
@@ -36,10 +37,10 @@ __all__ = [
     "InputLimits",
     "input_limits",
     "input_matrix",
+    "kernel_transform",
     "output_matrix",
     "transform_input",
     "transform_output",
-    "transformed_kernel",
 ]
 
 KERNEL_SIZE, OUTPUT_TILE = 3, 4  # kernel size and output tile size per axis
@@ -128,7 +129,8 @@ def input_limits(kernel: np.ndarray) -> InputLimits | None:
     channels = total**2 / (by_channel**2).sum(0)
     taps = _AMPLIFICATION * (size.sum(2) / total).min(-1)
     into, out = (np.abs(m).sum(1).max() ** 2 for m in (input_matrix(), output_matrix()))
-    weight = float(np.abs(transformed_kernel(kernel)).max())
+    transform = kernel_transform("", kernel.shape)
+    weight = float(np.abs(derive(transform, kernel.astype(np.float32))).max())
     most = _LARGEST_F32 / (2 * into * max(1.0, out * weight))
     # Transformed inputs, and their products with all but the smallest weights, stay normal.
     smallest = max(2.0**-50, min(1.0, float(by_channel.max(0).min())))
@@ -138,28 +140,21 @@ def input_limits(kernel: np.ndarray) -> InputLimits | None:
     return InputLimits(least, most, taps)
 
 
-def transformed_kernel(kernel: np.ndarray) -> np.ndarray:
-    """Apply the kernel transform, G g G^T.
+def kernel_transform(kernel: str, shape: Sequence[int]) -> Transform:
+    """The kernel transform, G g G^T.
 
     Args:
-        kernel: [KERNEL, KERNEL, ...].
-
-    Returns:
-        [READ, READ, ...], f64.
+        kernel: the key of the kernel.
+        shape: of the kernel, [KERNEL, KERNEL, ...].
     """
-    matrix = _kernel_matrix()
-    return np.einsum("ai,ij...,bj->ab...", matrix, kernel.astype(np.float64), matrix)
-
-
-def _kernel_matrix() -> np.ndarray:
-    rows = []
+    rows: list[list[float]] = []
     for x in _POINTS:
         scale = Fraction(1)
         for y in _POINTS:
             scale *= x - y if y != x else 1
         rows.append([float(x**k / scale) for k in range(KERNEL_SIZE)])
     rows.append([0.0] * (KERNEL_SIZE - 1) + [1.0])
-    return np.array(rows, np.float64)
+    return Transform(kernel, tuple(map(tuple, rows)), tuple(shape[2:]))
 
 
 def _polynomial(roots: Sequence[Fraction]) -> list[Fraction]:

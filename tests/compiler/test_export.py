@@ -90,6 +90,13 @@ def test_a_module_of_tvm_ffi(library: Path) -> None:
         function()
 
 
+def test_variants_share_weights(library: Path, tmp_path: Path) -> None:
+    export(fashion_mlp.path(), tmp_path / "one.so", targets=["cpu:x86-64-v3"])
+    weights = fashion_mlp.path().stat().st_size
+    code = (tmp_path / "one.so").stat().st_size - weights
+    assert library.stat().st_size < weights + 2 * code
+
+
 _VARIANT = """
 import sys, numpy as np
 from relax_mlir.runtime.exported_library import ExportedLibrary

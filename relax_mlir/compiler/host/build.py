@@ -54,21 +54,29 @@ def compile_functions(
 
     See :func:`relax_mlir.compile`.
     """
-    mod = with_index_checks(mod, options.checks)
-    mod = apply_user_pipelines(mod, options)
+    mod = prepared(mod, options)
     if kind_of(mod) is ModuleKind.KERNELS:
         return compile_kernels(mod, options)
-    entries = _entries(mod)
-    is_model = not entries or (
-        entries == ["main"] and NativePartition(mod).compiles("main")
-    )
-    if is_model:
+    if is_native_model(mod):
         return driver.compile_model(mod, options)
     executable = Build(mod, options).run()
-    signature = jit_signature(mod) if entries == ["main"] else None
+    signature = jit_signature(mod) if _entries(mod) == ["main"] else None
     if signature is None:
         return executable
     return JITModel(executable, signature)
+
+
+def prepared(mod: IRModule, options: CompileOptions) -> IRModule:
+    """A module after the passes that come before any other: index checks, the user's."""
+    return apply_user_pipelines(with_index_checks(mod, options.checks), options)
+
+
+def is_native_model(mod: IRModule) -> bool:
+    """Whether a module is a model that compiles ahead of time as a whole."""
+    entries = _entries(mod)
+    return not entries or (
+        entries == ["main"] and NativePartition(mod).compiles("main")
+    )
 
 
 def with_index_checks(mod: IRModule, checks: str) -> IRModule:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
@@ -19,11 +18,12 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Index
 from relax_mlir.ir.module import IRModule
-from relax_mlir.passes.tir.panels import to_panels
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.functions import pooled_constant
+from relax_mlir.rewrite.functions import derived_constant
 from relax_mlir.rewrite.patterns import erase, has_one_use
+from relax_mlir.runtime.cuda.arrays import row_major_strides
+from relax_mlir.runtime.derived_constants import PaddedCopy
 from relax_mlir.symbolic.affine_forms import AffineForm
 
 __all__ = ["ConstantPacking", "PackedLayout", "may_pack", "reduction_axes"]
@@ -75,25 +75,25 @@ class PackedLayout:
             place = [*place[:-2], last // self.group, place[-1], last % self.group]
         return [Index.value_of(index) for index in place]
 
-    def array(self, source: np.ndarray) -> np.ndarray:
-        """Packs an array: panels, outer axes, K, columns of a panel."""
+    def derivation(self, source: str) -> PaddedCopy:
+        """How the packed array is computed from that of the argument, of the key ``source``."""
         strides = dict.fromkeys(self.axes, 0)
-        for form, stride in zip(self.index_maps, source.strides, strict=True):
+        steps = row_major_strides(self.shape)
+        for form, stride in zip(self.index_maps, steps, strict=True):
             for axis, factor in form.coefficients.items():
                 strides[axis] += factor * stride
-        sizes = [self.extents[axis] for axis in self.axes]
-        steps = [strides[axis] for axis in self.axes]
-        view = np.lib.stride_tricks.as_strided(source, sizes, steps, writeable=False)
-        if not self.width:
-            return np.ascontiguousarray(view)
-        if self.group > 1:
-            more = -view.shape[-2] % self.group
-            view = np.pad(view, [*[(0, 0)] * (view.ndim - 2), (0, more), (0, 0)])
-        packed = to_panels(view, self.width)
-        if self.group == 1:
-            return packed
-        apart = packed.reshape(*packed.shape[:-2], -1, self.group, self.width)
-        return np.ascontiguousarray(apart.swapaxes(-1, -2))
+        axes = tuple((self.extents[axis], strides[axis]) for axis in self.axes)
+        # Numbers of the axes in `axes`, and of how many elements a dimension makes a step.
+        steps_of = [(number, 1) for number in range(len(axes))]
+        if self.width:
+            *summed, (column, _) = steps_of
+            steps_of = [(column, self.width), *summed, (column, 1)]
+            if self.group > 1:
+                last = steps_of[-2][0]
+                steps_of[-2] = (last, self.group)
+                steps_of.append((last, 1))
+        dims = zip(self.packed_shape, steps_of, strict=True)
+        return PaddedCopy(source, axes, tuple((size, *step) for size, step in dims))
 
 
 class ConstantPacking:
@@ -142,11 +142,10 @@ class ConstantPacking:
     ) -> ir.Value:
         layout = f"{packed.index_maps}{packed.axes}{packed.extents}{packed.width}x{packed.group}"
         if (value, layout) not in self._constants:
-            array = packed.array(source.array(self._module.constants))
-            key = f"{source.key or 'constant'}.packed"
+            key = source.key or "constant"
             with ir.InsertionPoint(source), source.location:
-                self._constants[value, layout] = pooled_constant(
-                    self._module, array, key
+                self._constants[value, layout] = derived_constant(
+                    self._module, source, packed.derivation(key), f"{key}.packed"
                 )
         return self._constants[value, layout]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +19,12 @@ from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 from relax_mlir.dialects.tir.attribute_names import WINOGRAD
 from relax_mlir.ir.module import IRModule
-from relax_mlir.passes.tir.panels import to_panels
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.prim_func_copies import PrimFuncCopies
-from relax_mlir.rewrite.functions import pooled_constant
+from relax_mlir.rewrite.functions import derived_constant, pooled_constant
 from relax_mlir.rewrite.patterns import Pass, clone
+from relax_mlir.runtime.cuda.arrays import row_major_strides
+from relax_mlir.runtime.derived_constants import PaddedCopy, derive
 from relax_mlir.schedules.cpu.gemm_tile import GemmRows, choose_tile
 from relax_mlir.schedules.target_features import VectorUnit, WinogradPolicy
 from relax_mlir.schedules.winograd import (
@@ -31,7 +33,7 @@ from relax_mlir.schedules.winograd import (
     LIMIT_COUNT,
     OUTPUT_TILE,
     input_limits,
-    transformed_kernel,
+    kernel_transform,
 )
 from relax_mlir.symbolic.affine_forms import AffineForm
 
@@ -123,17 +125,27 @@ class _Convolution:
         transforms = tiles * (channels + out) / lanes * _PER_TRANSFORM
         return gemm + weights + transforms < _GAIN * direct
 
-    def in_order(self, kernel: np.ndarray) -> np.ndarray:
-        """The kernel as [KERNEL, KERNEL, input channels, output channels]."""
-        forms = self.contraction.operands[
-            0
-        ].index_maps  # see _convolution: the kernel comes first
+    @property
+    def order(self) -> list[int]:
+        """The dimensions of the kernel as [KERNEL, KERNEL, input channels, output channels]."""
+        # See _convolution: the kernel comes first.
+        forms = self.contraction.operands[0].index_maps
         where = {next(iter(f.coefficients)): d for d, f in enumerate(forms)}
-        return kernel.transpose([where[axis] for axis in self.kernel_axes])
+        return [where[axis] for axis in self.kernel_axes]
 
-    def in_panels(self, kernel: np.ndarray) -> np.ndarray:
-        """[..., input, output channels] as [..., panels, input channels, width]."""
-        return np.ascontiguousarray(np.moveaxis(to_panels(kernel, self.width), 0, 2))
+    def panels(self, source: str, shape: Sequence[int]) -> PaddedCopy:
+        """The kernel as [KERNEL, KERNEL, panels, input channels, width].
+
+        Args:
+            source: the key of the kernel.
+            shape: of the kernel.
+        """
+        strides = row_major_strides(shape)
+        axes = tuple((shape[dim], strides[dim]) for dim in self.order)
+        (_, _, (inputs, _), (outputs, _)), width = axes, self.width
+        taps = ((KERNEL_SIZE, 0, 1), (KERNEL_SIZE, 1, 1))
+        panels = ((-(-outputs // width), 3, width), (inputs, 2, 1), (width, 3, 1))
+        return PaddedCopy(source, axes, (*taps, *panels))
 
 
 def _convolution(program: func.FuncOp, unit: VectorUnit) -> _Convolution | None:
@@ -283,23 +295,30 @@ class _Rewriting:
     def _write_constants(
         self, source: ConstantOp, found: _Convolution
     ) -> _Constants | None:
-        kernel = found.in_order(source.array(self._module.constants))
-        limits = input_limits(kernel)
+        module, key = self._module, source.key or "constant"
+        kernel = source.array(module.constants)
+        limits = input_limits(kernel.transpose(found.order))
         if limits is None:
             return None
-        transformed = transformed_kernel(kernel).astype(np.float32)
-        arrays = {
-            "panels": found.in_panels(kernel),
-            "winograd": found.in_panels(transformed),
-            "limits": limits.array,
-        }
-        key = source.key or "constant"
         with ir.InsertionPoint(source), source.location:
-            made = [
-                pooled_constant(self._module, array, f"{key}.{suffix}")
-                for suffix, array in arrays.items()
-            ]
-        return _Constants(*made)
+            copy = found.panels(key, kernel.shape)
+            panels = derived_constant(module, source, copy, f"{key}.panels")
+            return _Constants(
+                panels,
+                self._transformed(panels.owner, copy.shape, f"{key}.winograd"),
+                pooled_constant(module, limits.array, f"{key}.limits"),
+            )
+
+    def _transformed(
+        self, panels: ConstantOp, shape: Sequence[int], key: str
+    ) -> ir.Value:
+        transform = kernel_transform(panels.key or "constant", shape)
+        array = panels.array(self._module.constants)
+        if array.dtype == np.float32:
+            return derived_constant(self._module, panels, transform, key)
+        return pooled_constant(
+            self._module, derive(transform, array.astype(np.float32)), key
+        )
 
 
 def _write(original: func.FuncOp, found: _Convolution, name: str) -> None:

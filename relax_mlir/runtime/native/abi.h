@@ -100,6 +100,25 @@ RELAX_RT2_EXPORT void relax_rt2_masked_access(const void* address, int64_t bytes
 RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
                                                DLTensor* arguments);
 
+// How a constant is computed from another one: the first number of a derivation, and those after it.
+enum relax_rt2_derivation : int64_t {
+  // The elements in another order, padded with zeros: bytes of an element; the number of axes of
+  // the source, and extent and stride, in elements, of each; the number of dimensions of the
+  // result, and size, axis and factor of each. The element at the indices i is that at the
+  // coordinates sum(factor * i) over the dimensions of an axis, or zero beyond the extent of one.
+  kRelaxRt2PaddedCopy = 0,
+  // M s M^T of f32, along the first two dimensions: rows and columns of M, the number of elements
+  // of the other dimensions, and M as bits of f64.
+  kRelaxRt2Transform = 1,
+};
+
+#define RELAX_RT2_MAX_DERIVATION_RANK 12
+#define RELAX_RT2_MAX_TRANSFORM 8  // rows, and columns
+
+// Computes a constant; the caller has checked all sizes. Returns a relax_rt2_failure.
+RELAX_RT2_EXPORT int32_t relax_rt2_derive_constant(const int64_t* derivation, const void* source,
+                                                   void* result, int32_t threads);
+
 // Number of CPUs available to this process, by its affinity and its cgroup's quota.
 RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
 

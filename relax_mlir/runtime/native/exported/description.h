@@ -1,4 +1,4 @@
-// What the exporter writes into a library, beside the code: codegen/exported_model.py.
+// What the exporter writes into a library, beside the code: codegen/exported_library.py.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_EXPORTED_DESCRIPTION_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_EXPORTED_DESCRIPTION_H_
 
@@ -11,8 +11,8 @@ struct relax_mlir_variant {
   const char* features;  // that it needs, by LLVM's names, separated by commas
   relax_rt2_main main;
   relax_rt2_shapes shapes;
-  // Inputs, outputs, sizes, checks, arena and offsets of constants, as numbers and names in the
-  // order in which ReadModel takes them.
+  // Inputs, outputs, sizes, checks, arena and constants, as numbers and names in the order in
+  // which ReadModel takes them.
   const int64_t* numbers;
   const char* const* names;
 };

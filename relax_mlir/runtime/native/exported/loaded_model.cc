@@ -1,9 +1,14 @@
 #include "loaded_model.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,10 +47,81 @@ class Reader {
     return parameters;
   }
 
+  const int64_t* Numbers(size_t count) {
+    const int64_t* numbers = numbers_;
+    numbers_ += count;
+    return numbers;
+  }
+
  private:
   const int64_t* numbers_;
   const char* const* names_;
 };
+
+// A weight that the library stores, or that is derived from another one.
+struct Constant {
+  char* data = nullptr;
+  const Constant* source = nullptr;
+  int64_t bytes = 0;  // of a derived one
+  const int64_t* derivation = nullptr;
+  bool is_used = false;  // by `main`
+};
+
+int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// Gives the memory of weights back that only others were derived from. It is a file's: if anything
+// reads it again, the system does.
+void ReleaseSources(const std::vector<Constant>& constants) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  std::vector<uintptr_t> starts;
+  for (const Constant& constant : constants) {
+    if (constant.source == nullptr) starts.push_back(reinterpret_cast<uintptr_t>(constant.data));
+  }
+  std::sort(starts.begin(), starts.end());
+  for (const Constant& constant : constants) {
+    if (constant.source != nullptr || constant.is_used) continue;
+    const auto start = reinterpret_cast<uintptr_t>(constant.data);
+    const auto next = std::upper_bound(starts.begin(), starts.end(), start);
+    if (next == starts.end()) continue;
+    const uintptr_t begin = (start + page - 1) / page * page;
+    const uintptr_t end = *next / page * page;
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+}
+
+// Adds the weights to a model; derived ones are in memory that is never freed.
+void ReadConstants(Reader* reader, Model* model) {
+  std::vector<Constant> constants(reader->Count());
+  int64_t derived_bytes = 0;
+  for (Constant& constant : constants) {
+    if (reader->Number() == 0) {
+      constant.data = const_cast<char*>(relax_mlir_weights) + reader->Number();
+      continue;
+    }
+    constant.source = &constants[reader->Count()];
+    constant.bytes = reader->Number();
+    constant.derivation = reader->Numbers(reader->Count());
+    derived_bytes += Aligned(constant.bytes);
+  }
+  AlignedMemory memory;
+  if (derived_bytes > 0) memory = AllocateAligned(derived_bytes);
+  char* data = static_cast<char*>(memory.get());
+  for (Constant& constant : constants) {
+    if (constant.source == nullptr) continue;
+    constant.data = data;
+    data += Aligned(constant.bytes);
+    const int32_t failure = relax_rt2_derive_constant(constant.derivation, constant.source->data,
+                                                      constant.data, relax_rt2_max_threads());
+    if (failure != kRelaxRt2Ok) throw std::bad_alloc();
+  }
+  for (size_t i = reader->Count(); i > 0; --i) {
+    Constant& constant = constants[reader->Count()];
+    constant.is_used = true;
+    model->constants.push_back(constant.data);
+  }
+  if (derived_bytes > 0) ReleaseSources(constants);
+  memory.release();
+}
 
 std::unique_ptr<Model> ReadModel(const relax_mlir_variant& variant) {
   Reader reader(variant);
@@ -70,9 +146,7 @@ std::unique_ptr<Model> ReadModel(const relax_mlir_variant& variant) {
     model->AddCheck({lhs, relation, reader.ReadSize()});
   }
   model->arena = reader.ReadSize();
-  for (size_t i = reader.Count(); i > 0; --i) {
-    model->constants.push_back(const_cast<char*>(relax_mlir_weights) + reader.Number());
-  }
+  ReadConstants(&reader, model.get());
   return model;
 }
 
