@@ -24,6 +24,7 @@ from relax_mlir.compiler.differential_check import (
 from relax_mlir.compiler.kernel_modules import (
     CompilationUnit,
     CompiledUnit,
+    called_functions,
     kernel_calls,
     schedule_rule_of,
     split_kernels,
@@ -310,6 +311,7 @@ def compile_model(
         threads=contents.threads,
         kernels=contents.kernels,
         derivations=contents.derivations,
+        functions=contents.functions,
     )
 
 
@@ -354,6 +356,7 @@ def compile_contents(
         _dump_rest(module, rest, Path(dump), len(whole))
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
     kernels = kernel_calls(module, rules)
+    functions = called_functions(module)
     if machine.device == "cuda":
         return _cuda_contents(module, units, built, signature, machine, kernels)
     target = (machine.triple, machine.cpu, machine.features)
@@ -365,6 +368,7 @@ def compile_contents(
         options.threads,
         tuple(kernels),
         module.derivations,
+        functions,
     )
 
 

@@ -19,7 +19,6 @@ from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.ir.module import IRModule
 from relax_mlir.runtime.archive import Contents
-from relax_mlir.runtime.machine_code import undefined_symbols
 from relax_mlir.runtime.process_exit import awaited_at_exit
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.support.files import atomic_file, check_writable
@@ -37,6 +36,10 @@ DEFAULT_TARGETS = {
     ),
     "aarch64": ("cpu:neoverse-n1",),
 }
+# Those of `runtime/native/builtins.h`.
+_FUNCTIONS = frozenset(
+    f"relax_mlir.{name}" for name in ("argsort", "check_indices", "sort", "topk")
+)
 
 
 @awaited_at_exit
@@ -67,7 +70,8 @@ def export(
         The targets that the library has code for.
 
     Raises:
-        UnsupportedError: parts of the model are interpreted, or compiled when it runs.
+        UnsupportedError: parts of the model are interpreted, or compiled when it runs, or
+            call functions that this process has registered.
         CompileError: there is no linker, or code generation failed.
         ValueError: the name is no identifier.
         OSError: a file cannot be written.
@@ -110,10 +114,11 @@ def _compiled(module: IRModule, target: str, options: CompileOptions) -> Variant
         )
     contents = driver.compile_contents(model, options)
     assert isinstance(contents, Contents)  # for a CPU
-    if "relax_rt2_call_packed" in undefined_symbols(contents.code.objects):
+    foreign = [f for f in contents.functions if f not in _FUNCTIONS]
+    if foreign:
         raise UnsupportedError(
-            "export: expected kernels alone, got calls of functions of the runtime, such as of "
-            "sorting"
+            f"export: expected calls of functions of the runtime, got one of `{foreign[0]}`, "
+            "which this process has registered"
         )
     return Variant(
         contents.code.objects,

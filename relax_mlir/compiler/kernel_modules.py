@@ -14,6 +14,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.analysis.contraction import contraction_operations, contraction_sizes
+from relax_mlir.dialects.tir import CallPackedOp
 from relax_mlir.errors import IRError
 from relax_mlir.ir import function_attributes
 from relax_mlir.ir.function_attributes import onnx_nodes
@@ -138,6 +139,12 @@ def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]
             )
         )
     return found
+
+
+def called_functions(module: IRModule) -> tuple[str, ...]:
+    """Names of the registered functions that ``main`` calls, each once."""
+    calls = [c for c in walk(module.func_op("main")) if isinstance(c, CallPackedOp)]
+    return tuple(dict.fromkeys(call.callee.value for call in calls))
 
 
 def _moved_bytes(program: func.FuncOp) -> int:

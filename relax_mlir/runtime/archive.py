@@ -55,6 +55,7 @@ class Contents:
         threads: maximum number of threads per call.
         kernels: kernel calls of ``main``, in order.
         derivations: of weights, by key; those of the given sources are not stored.
+        functions: names of the registered functions that the code calls.
     """
 
     code: MachineCode
@@ -64,6 +65,7 @@ class Contents:
     threads: int
     kernels: tuple[KernelCall, ...] = ()
     derivations: Mapping[str, Derivation] = field(default_factory=dict)
+    functions: tuple[str, ...] = ()
 
 
 def write_archive(
@@ -93,6 +95,7 @@ def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
         "machine": asdict(contents.machine),
         "threads": contents.threads,
         "kernels": [asdict(kernel) for kernel in contents.kernels],
+        "functions": contents.functions,
         "derived": {k: asdict(d) for k, d in contents.derivations.items()},
     }
     objects = {_OBJECT.format(n): o for n, o in enumerate(contents.code.objects)}
@@ -138,4 +141,5 @@ def _contents(archive: zipfile.ZipFile) -> Contents:
         manifest["threads"],
         tuple(map(KernelCall.from_fields, manifest["kernels"])),
         derivations,
+        tuple(map(str, manifest["functions"])),
     )

@@ -22,6 +22,7 @@ from relax_mlir.runtime.model_file import ModelFile, damage_as_model_error
 from relax_mlir.support.files import atomic_file
 
 __all__ = [
+    "COMPILE_AGAIN",
     "add_member",
     "archive_writer",
     "manifest_digest",
@@ -32,6 +33,7 @@ __all__ = [
     "write_members",
 ]
 
+COMPILE_AGAIN = "Compile it again: `relax-mlir compile MODEL.onnx -o MODEL.rxm`"
 _DATE = (1980, 1, 1, 0, 0, 0)  # constant, for reproducible files
 
 _Json = Mapping[str, Any]  # Any: JSON
@@ -71,7 +73,7 @@ def read_manifest(
     manifest = json.loads(read_member(archive, name))
     if manifest["format"] != version:
         raise ValueError(
-            f"expected format {version}, got {manifest['format']}. Compile it again"
+            f"expected format {version}, got {manifest['format']}. {COMPILE_AGAIN}"
         )
     code = {member: read_member(archive, member) for member in manifest["code"]}
     if manifest.pop("digest") != manifest_digest(manifest, code.values()):

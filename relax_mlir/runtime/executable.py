@@ -58,6 +58,7 @@ class Executable(CompiledModel):
         threads: maximum number of threads per call.
         kernels: kernel calls of ``main``, in order.
         derivations: of weights, by key; files do not store those with the weights as source.
+        functions: names of the registered functions that the code calls.
 
     Raises:
         CompileError: the code cannot be loaded, or a weight is missing.
@@ -74,12 +75,14 @@ class Executable(CompiledModel):
         threads: int = 1,
         kernels: Sequence[KernelCall] = (),
         derivations: Mapping[str, Derivation] | None = None,
+        functions: Sequence[str] = (),
     ) -> None:
         self.threads = cpu.check_threads(threads)
         self.code = code
         self.signature = signature
         self.machine = machine
         self.kernels = tuple(kernels)
+        self.functions = tuple(functions)
         self.constants = _select_constants(constants, signature.constants)
         self._derivations = {
             key: derivation
@@ -201,6 +204,7 @@ class Executable(CompiledModel):
             self.threads,
             self.kernels,
             self._derivations,
+            self.functions,
         )
 
     @staticmethod
@@ -223,6 +227,7 @@ class Executable(CompiledModel):
             threads=contents.threads if threads is None else threads,
             kernels=contents.kernels,
             derivations=contents.derivations,
+            functions=contents.functions,
         )
         executable.source = SourceModel.of_constants(contents.constants)
         return executable

@@ -15,6 +15,7 @@ import numpy as np
 
 __all__ = ["ExportedLibrary"]
 
+_ERRORS = {1: TypeError, 2: ValueError, 3: MemoryError, 5: IndexError}  # by status
 # DLPack's code by the prefix of an element type's name, longest first.
 _CODES = {"bfloat": 4, "bool": 6, "float": 2, "uint": 1, "int": 0}
 
@@ -79,6 +80,7 @@ class ExportedLibrary:
             TypeError: the number of arrays, or an element type is wrong.
             ValueError: a rank or size is wrong, or outputs share memory.
             MemoryError: there is not enough memory.
+            IndexError: an index is out of range, of a model that checks indices.
             RuntimeError: the model cannot run here.
         """
         self._check_count("inputs", inputs)
@@ -111,9 +113,7 @@ class ExportedLibrary:
 
     def _check(self, status: int) -> None:
         if status:
-            kind = {1: TypeError, 2: ValueError, 3: MemoryError}.get(
-                status, RuntimeError
-            )
+            kind = _ERRORS.get(status, RuntimeError)
             raise kind(self._error().decode(errors="replace"))
 
 

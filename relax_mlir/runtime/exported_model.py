@@ -13,6 +13,7 @@ import numpy as np
 
 from relax_mlir.errors import (
     CompileError,
+    IndexOutOfRangeError,
     ModelError,
     OutOfMemoryError,
     SignatureError,
@@ -112,6 +113,8 @@ class ExportedModel(CompiledModel):
             return tuple(self._library.run(_numpy(arrays), out, self.threads))
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
+        except IndexError as error:
+            raise IndexOutOfRangeError(str(error)) from error
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name != "main":

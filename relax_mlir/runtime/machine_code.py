@@ -31,7 +31,6 @@ __all__ = [
     "as_file",
     "check_segments",
     "load_code",
-    "undefined_symbols",
 ]
 
 LOOKUP = "relax_mlir_addresses"  # of tvm-ffi's calling convention, in `addresses`
@@ -216,11 +215,6 @@ def check_segments(file: BinaryIO) -> None:
                 raise ValueError(f"expected {begin + length} bytes or more, got {size}")
     except (struct.error, OSError) as error:
         raise ValueError(f"the header is damaged: {error}") from error
-
-
-def undefined_symbols(objects: Sequence[bytes]) -> set[str]:
-    """The symbols that none of some ELF objects for this kind of machine defines."""
-    return _symbols(objects)[1]
 
 
 def _symbols(objects: Sequence[bytes]) -> tuple[set[str], set[str]]:

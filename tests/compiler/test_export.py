@@ -21,11 +21,13 @@ from relax_mlir.compiler.export import export
 from relax_mlir.compiler.export_wheel import export_wheel
 from relax_mlir.errors import (
     CompileError,
+    IndexOutOfRangeError,
     ModelError,
     SignatureError,
     UnsupportedError,
 )
 from relax_mlir.runtime.exported_library import ExportedLibrary
+from relax_mlir.tvm.script import from_source
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "examples" / "native"
@@ -226,17 +228,57 @@ def test_many_threads_a_fork_and_an_exit_in_the_middle(library: Path) -> None:
         assert printed == "0\n0\n"
 
 
-def test_models_that_need_the_runtime_are_refused(tmp_path: Path) -> None:
-    staged = parsed("""g (float[n] x) => (int64[1, m] y) { y = NonZero (x) }""")
+def test_a_model_that_sorts(tmp_path: Path) -> None:
     sorting = parsed(
         """g (float[n, 500] x) => (float[n, 20] y, int64[n, 20] i)
         <int64[1] k = {20}> { y, i = TopK (x, k) }"""
     )
+    path = tmp_path / "top.so"
+    export(sorting, path, targets=["cpu"])
+    x = np.random.default_rng(0).standard_normal((3, 500), np.float32)
+    expected = np.argsort(-x, axis=1)[:, :20]
+
+    values, places = relax_mlir.load(path)(x)
+
+    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(values, np.take_along_axis(x, expected, 1))
+
+
+def test_a_model_that_checks_indices(tmp_path: Path) -> None:
+    gather = parsed(
+        """g (float[5] x, int64[n] i) => (float[n] y) { y = Gather (x, i) }"""
+    )
+    path = tmp_path / "gather.so"
+    export(gather, path, targets=["cpu"], checks="indices")
+    model = relax_mlir.load(path)
+    x = np.arange(5, dtype=np.float32)
+
+    np.testing.assert_array_equal(model(x, np.array([4, -1, 0]))[0], [4, 4, 0])
+    with pytest.raises(
+        IndexOutOfRangeError, match=r"at \[1\]: expected -5 to 4, got 5"
+    ):
+        model(x, np.array([0, 5]))
+    np.testing.assert_array_equal(model(x, np.array([1]))[0], [1])
+    with pytest.raises(IndexError, match="got -6"):
+        ExportedLibrary(path).run([x, np.array([-6])])
+    with pytest.raises(IndexError, match="got 9"):
+        tvm_ffi.load_module(path).main(
+            tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(np.array([9]))
+        )
+
+
+def test_models_that_need_more_than_the_library_are_refused(tmp_path: Path) -> None:
+    staged = parsed("""g (float[n] x) => (int64[1, m] y) { y = NonZero (x) }""")
+    calling = from_source(
+        "@R.function\n"
+        'def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):\n'
+        '    return R.call_dps_packed("my.function", (x,), R.Tensor((4,), "float32"))\n'
+    )
 
     with pytest.raises(UnsupportedError, match="compiled ahead of time as a whole"):
         export(staged, tmp_path / "g.so")
-    with pytest.raises(UnsupportedError, match="functions of the runtime"):
-        export(sorting, tmp_path / "g.so")
+    with pytest.raises(UnsupportedError, match=r"got one of `my\.function`"):
+        export(calling, tmp_path / "g.so")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relax_mlir.errors import short_repr
+from relax_mlir.runtime.container import COMPILE_AGAIN
 from relax_mlir.runtime.elements import element_type
 
 __all__ = [
@@ -315,7 +316,7 @@ class HostProgram:
         if fields.get("format") != FORMAT:
             raise ValueError(
                 f"host program: expected format {FORMAT}, got {fields.get('format')!r}. "
-                "Compile it again"
+                + COMPILE_AGAIN
             )
         functions = fields["functions"].items()
         return HostProgram({n: _named_function(n, f) for n, f in functions})

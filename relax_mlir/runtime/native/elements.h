@@ -11,7 +11,6 @@
 #include <cstring>
 #include <limits>
 
-#include "errors.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -92,10 +91,6 @@ struct Element {
     return (value & ~Sign()) != 0;
   }
 };
-
-[[noreturn]] inline void FailType(const char* function, DLDataType dtype) {
-  RELAX_THROW(TypeError) << function << ": cannot compare elements of type " << DataTypeName(dtype);
-}
 
 inline int64_t ElementStride(const DLTensor& tensor, int axis) {
   if (tensor.strides != nullptr) return tensor.strides[axis];

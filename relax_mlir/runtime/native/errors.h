@@ -7,7 +7,11 @@
 
 #include <tvm/ffi/error.h>
 
+#include <new>
 #include <sstream>
+#include <string>
+
+#include "failure.h"
 
 namespace relax_mlir {
 
@@ -22,6 +26,18 @@ class ErrorStream {
   const char* kind_;
   std::ostringstream text_;
 };
+
+// Calls a function whose failures become errors of tvm-ffi.
+template <typename Body>
+auto Converted(const std::string& name, const Body& body) {
+  try {
+    return body();
+  } catch (const Failure& failure) {
+    throw tvm::ffi::Error(failure.kind(), failure.what(), "");
+  } catch (const std::bad_alloc&) {
+    throw tvm::ffi::Error("MemoryError", Quote(name) + ": out of memory", "");
+  }
+}
 
 }  // namespace relax_mlir
 

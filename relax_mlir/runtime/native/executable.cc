@@ -129,18 +129,6 @@ class Executable {
   }
 };
 
-// Calls a function whose failures become errors of tvm-ffi.
-template <typename Body>
-void Converted(const std::string& name, const Body& body) {
-  try {
-    body();
-  } catch (const Failure& failure) {
-    throw ffi::Error(failure.kind(), failure.what(), "");
-  } catch (const std::bad_alloc&) {
-    RELAX_THROW(MemoryError) << Quote(name) << ": out of memory";
-  }
-}
-
 ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& name,
                              const ffi::Array<Executable::ParameterSpec>& inputs,
                              const ffi::Array<Executable::ParameterSpec>& outputs,

@@ -1,20 +1,16 @@
-// Index bounds checks: the global function relax_mlir.check_indices.
+// Bounds checks of indices.
 #include <stdint.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-#include <tvm/ffi/reflection/registry.h>
 
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "errors.h"
+#include "builtins.h"
+#include "failure.h"
 #include "tensors.h"
 
 namespace relax_mlir {
 namespace {
-
-namespace ffi = tvm::ffi;
 
 // Bits of the first bound, which mark the others as absent.
 constexpr int64_t kNoLeast = 1;
@@ -42,7 +38,7 @@ struct Allowed {
 
 std::vector<int64_t> Integers(const DLTensor& tensor, const char* what) {
   if (tensor.dtype.code != kDLInt || tensor.dtype.bits != 64) {
-    RELAX_THROW(TypeError) << "check_indices: " << what << ": expected int64, got "
+    RELAX_FAIL(TypeError) << "check_indices: " << what << ": expected int64, got "
                            << DataTypeName(tensor.dtype);
   }
   std::vector<int64_t> values(static_cast<size_t>(ElementCount(tensor)));
@@ -69,7 +65,7 @@ template <typename T>
   const int64_t least = allowed.Least(limit);
   const std::string expected =
       least < limit ? std::to_string(least) + " to " + std::to_string(limit - 1) : "none";
-  RELAX_THROW(IndexOutOfRangeError)
+  RELAX_FAIL(IndexOutOfRangeError)
       << Text(message) << ": index out of range at [" << place << "]: expected " << expected
       << ", got " << std::to_string(index);
 }
@@ -104,24 +100,26 @@ void CheckOfType(const DLTensor& indices, const Allowed& allowed, const DLTensor
       default: break;
     }
   }
-  RELAX_THROW(TypeError) << "check_indices: expected integers of 8 to 64 bits, got "
+  RELAX_FAIL(TypeError) << "check_indices: expected integers of 8 to 64 bits, got "
                          << DataTypeName(indices.dtype);
 }
+
+}  // namespace
 
 // Copies `indices` to `y` if all are valid, else throws an error that begins with `message`.
 //
 // `limits` holds exclusive upper bounds: one, or one per component along the last axis. `bounds`
 // holds the absence bits (kNoLeast: negative indices count from the end; kNoIgnored), the least
 // index, and an index that is always valid.
-void CheckIndices(DLTensor* indices, DLTensor* limits, DLTensor* bounds, DLTensor* message,
-                  DLTensor* y) {
+void CheckIndices(DLTensor* const* arguments) {
+  const auto [indices, limits, bounds, message, y] = Tensors<5>(arguments);
   const std::vector<int64_t> options = Integers(*bounds, "bounds");
   Allowed allowed{Integers(*limits, "limits"), 0, 0, 0};
   const auto period = static_cast<int64_t>(allowed.limits.size());
   const bool fits = period == 1 || (indices->ndim > 0 && period > 0 &&
                                     indices->shape[indices->ndim - 1] == period);
   if (options.size() != 3 || !fits || !IsContiguous(*indices)) {
-    RELAX_THROW(ValueError) << "check_indices: expected row-major indices, 3 bounds, and one limit "
+    RELAX_FAIL(ValueError) << "check_indices: expected row-major indices, 3 bounds, and one limit "
                             << "or one for each component, got " << options.size() << " and "
                             << period;
   }
@@ -132,10 +130,4 @@ void CheckIndices(DLTensor* indices, DLTensor* limits, DLTensor* bounds, DLTenso
   CopyFromContiguous(Data(*indices), *y);
 }
 
-TVM_FFI_STATIC_INIT_BLOCK() {
-  namespace refl = tvm::ffi::reflection;
-  refl::GlobalDef().def("relax_mlir.check_indices", CheckIndices);
-}
-
-}  // namespace
 }  // namespace relax_mlir

@@ -1,7 +1,7 @@
-// Operators with data-dependent output shapes: the global functions relax_mlir.compress, unique and
-// non_max_suppression.
+// Operators with data-dependent output shapes: the global functions relax_mlir.compress, nonzero,
+// unique and non_max_suppression.
 //
-// Source: ONNX Compress-11, Unique-11 and NonMaxSuppression-11. Elements compare as in elements.h:
+// Source: ONNX Compress-11, NonZero-13, Unique-11 and NonMaxSuppression-11. Elements compare as in elements.h:
 // all NaNs are equal, and the greatest element.
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
@@ -38,7 +38,8 @@ class Slices {
         shape_(x.shape, x.shape + x.ndim),
         axis_(0) {
     if (x.dtype.lanes != 1 || x.dtype.bits > 64 || x.dtype.code == kDLComplex) {
-      FailType(function, x.dtype);
+      RELAX_THROW(TypeError) << function << ": cannot compare elements of type "
+                             << DataTypeName(x.dtype);
     }
     if (axis.has_value()) {
       axis_ = *axis < 0 ? *axis + x.ndim : *axis;
@@ -292,10 +293,52 @@ ffi::Tensor NonMaxSuppression(DLTensor* boxes, DLTensor* scores, int64_t most,
   return result;
 }
 
+// Indices of the non-zero elements, int64 [rank, count] in row-major order; [0, count] for scalars.
+ffi::Tensor Nonzero(DLTensor* tensor) {
+  const RunningCall running;
+  const DLTensor& x = *tensor;
+  DLDataType part = x.dtype;
+  const int parts = part.code == kDLComplex ? 2 : 1;
+  if (parts == 2) part = {kDLFloat, static_cast<uint8_t>(part.bits / 2), 1};
+  const Element element(part);
+  const int64_t item = ItemBytes(part);
+  const int64_t count = ElementCount(x);
+
+  std::vector<int64_t> found;  // ndim numbers for each element
+  std::vector<int64_t> index(static_cast<size_t>(x.ndim), 0);
+  int64_t found_count = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    const char* at = Data(x);
+    for (int i = 0; i < x.ndim; ++i) {
+      at += index[static_cast<size_t>(i)] * ElementStride(x, i) * item * parts;
+    }
+    bool nonzero = element.IsNonzero(element.Read(at));
+    if (parts == 2) nonzero = nonzero || element.IsNonzero(element.Read(at + item));
+    if (nonzero) {
+      found.insert(found.end(), index.begin(), index.end());
+      ++found_count;
+    }
+    for (int i = x.ndim - 1; i >= 0; --i) {
+      if (++index[static_cast<size_t>(i)] < x.shape[i]) break;
+      index[static_cast<size_t>(i)] = 0;
+    }
+  }
+  const int64_t shape[] = {x.ndim, found_count};
+  ffi::Tensor result = AllocateTensor(ffi::ShapeView(shape, 2), DLDataType{kDLInt, 64, 1});
+  auto* out = static_cast<int64_t*>(result.data_ptr());
+  for (int64_t i = 0; i < x.ndim; ++i) {
+    for (int64_t n = 0; n < found_count; ++n) {
+      out[i * found_count + n] = found[static_cast<size_t>(n * x.ndim + i)];
+    }
+  }
+  return result;
+}
+
 TVM_FFI_STATIC_INIT_BLOCK() {
   namespace refl = tvm::ffi::reflection;
   refl::GlobalDef()
       .def("relax_mlir.compress", Compress)
+      .def("relax_mlir.nonzero", Nonzero)
       .def("relax_mlir.unique", Unique)
       .def("relax_mlir.non_max_suppression", NonMaxSuppression);
 }

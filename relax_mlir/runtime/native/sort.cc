@@ -1,45 +1,31 @@
-// Sorting along an axis: the global functions relax_mlir.sort, argsort, topk and nonzero.
+// Sorting along an axis.
 //
 // Sorts the keys of elements.h, for all element types. Sorts are stable, also in descending order.
-// Source: ONNX TopK-11 (ties go to the lower index) and NonZero-13.
-//
-// Attributes are integers, or one-element tensors of integer or bool in calls of compiled code.
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
-#include <tvm/ffi/reflection/registry.h>
-
+// Source: ONNX TopK-11 (ties go to the lower index).
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "builtins.h"
 #include "elements.h"
-#include "errors.h"
-#include "ffi_tensors.h"
+#include "failure.h"
 #include "interrupts.h"
 #include "running_call.h"
 
 namespace relax_mlir {
 namespace {
 
-namespace ffi = tvm::ffi;
-
-int64_t ReadInteger(const DLTensor& tensor) {
+int64_t Integer(const DLTensor& tensor) {
   const Element element(tensor.dtype);
   const bool is_integer = tensor.dtype.code == kDLInt || tensor.dtype.code == kDLUInt;
   if (ElementCount(tensor) != 1 || !(is_integer || tensor.dtype.code == kDLBool)) {
-    RELAX_THROW(TypeError) << "attribute: expected one integer, got a tensor of "
+    RELAX_FAIL(TypeError) << "attribute: expected one integer, got a tensor of "
                            << ElementCount(tensor) << " elements of type "
                            << DataTypeName(tensor.dtype);
   }
   const uint64_t value = element.Read(Data(tensor));
   if (tensor.dtype.code != kDLInt) return static_cast<int64_t>(value);
   return static_cast<int64_t>(element.Key(value) ^ (uint64_t{1} << 63));
-}
-
-// An attribute: an integer, or a one-element tensor.
-int64_t Integer(const ffi::AnyView& value) {
-  if (const auto tensor = value.try_cast<DLTensor*>()) return ReadInteger(**tensor);
-  return value.cast<int64_t>();
 }
 
 // A 1-D slice of a tensor along an axis.
@@ -78,15 +64,14 @@ void CheckShape(const char* function, const char* what, const DLTensor& got, con
     fits = got.shape[i] == (i == axis ? length : x.shape[i]);
   }
   if (fits) return;
-  RELAX_THROW(ValueError) << function << ": " << what << ": expected the shape of the input with "
-                          << length << " at axis " << axis << ", got "
-                          << ffi::Shape(got.shape, got.shape + got.ndim);
+  RELAX_FAIL(ValueError) << function << ": " << what << ": expected the shape of the input with "
+                         << length << " at axis " << axis << ", got " << ShapeText(got);
 }
 
 void CheckIndices(const char* function, const DLTensor& indices) {
   const DLDataType dtype = indices.dtype;
   if (dtype.code == kDLInt && (dtype.bits == 32 || dtype.bits == 64)) return;
-  RELAX_THROW(TypeError) << function << ": indices: expected int64 or int32, got "
+  RELAX_FAIL(TypeError) << function << ": indices: expected int64 or int32, got "
                          << DataTypeName(dtype);
 }
 
@@ -97,25 +82,26 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   const RunningCall running;
   const Element element(x.dtype);
   if (x.dtype.code == kDLComplex || x.dtype.lanes != 1 || x.dtype.bits > 64) {
-    FailType(function, x.dtype);
+    RELAX_FAIL(TypeError) << function << ": cannot compare elements of type "
+                          << DataTypeName(x.dtype);
   }
   const int axis = static_cast<int>(axis_number < 0 ? axis_number + x.ndim : axis_number);
   if (axis < 0 || axis >= x.ndim) {
-    RELAX_THROW(ValueError) << function << ": axis " << axis_number << ": expected one of "
+    RELAX_FAIL(ValueError) << function << ": axis " << axis_number << ": expected one of "
                             << x.ndim << " dimensions";
   }
   const DLTensor& any_output = values != nullptr ? *values : *indices;
   const int64_t size = x.shape[axis];
   const int64_t length = any_output.ndim == x.ndim ? any_output.shape[axis] : size;
   if (length > size) {
-    RELAX_THROW(ValueError) << function << ": expected at most " << size << " values along axis "
+    RELAX_FAIL(ValueError) << function << ": expected at most " << size << " values along axis "
                             << axis << ", got " << length;
   }
   if (values != nullptr) CheckShape(function, "values", *values, x, axis, length);
   if (indices != nullptr) CheckShape(function, "indices", *indices, x, axis, length);
   if (indices != nullptr) CheckIndices(function, *indices);
   if (values != nullptr && ItemBytes(values->dtype) != ItemBytes(x.dtype)) {
-    RELAX_THROW(TypeError) << function << ": values: expected type " << DataTypeName(x.dtype)
+    RELAX_FAIL(TypeError) << function << ": values: expected type " << DataTypeName(x.dtype)
                            << ", got " << DataTypeName(values->dtype);
   }
   if (ElementCount(any_output) == 0) return;
@@ -150,70 +136,22 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   }
 }
 
-void Sort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending, DLTensor* values) {
-  SortLines("sort", *x, Integer(axis), Integer(descending) != 0, values, nullptr);
+}  // namespace
+
+void Sort(DLTensor* const* arguments) {
+  const auto [x, axis, descending, values] = Tensors<4>(arguments);
+  SortLines("sort", *x, Integer(*axis), Integer(*descending) != 0, values, nullptr);
 }
 
-void Argsort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending,
-             DLTensor* indices) {
-  SortLines("argsort", *x, Integer(axis), Integer(descending) != 0, nullptr, indices);
+void Argsort(DLTensor* const* arguments) {
+  const auto [x, axis, descending, indices] = Tensors<4>(arguments);
+  SortLines("argsort", *x, Integer(*axis), Integer(*descending) != 0, nullptr, indices);
 }
 
 // k is the size of the outputs along the axis. The values are sorted, which sorted=0 allows.
-void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest, DLTensor* values,
-          DLTensor* indices) {
-  SortLines("topk", *x, Integer(axis), Integer(largest) != 0, values, indices);
+void TopK(DLTensor* const* arguments) {
+  const auto [x, axis, largest, values, indices] = Tensors<5>(arguments);
+  SortLines("topk", *x, Integer(*axis), Integer(*largest) != 0, values, indices);
 }
 
-// Indices of the non-zero elements, int64 [rank, count] in row-major order; [0, count] for scalars.
-ffi::Tensor Nonzero(DLTensor* tensor) {
-  const RunningCall running;
-  const DLTensor& x = *tensor;
-  DLDataType part = x.dtype;
-  const int parts = part.code == kDLComplex ? 2 : 1;
-  if (parts == 2) part = {kDLFloat, static_cast<uint8_t>(part.bits / 2), 1};
-  const Element element(part);
-  const int64_t item = ItemBytes(part);
-  const int64_t count = ElementCount(x);
-
-  std::vector<int64_t> found;  // ndim numbers for each element
-  std::vector<int64_t> index(static_cast<size_t>(x.ndim), 0);
-  int64_t found_count = 0;
-  for (int64_t n = 0; n < count; ++n) {
-    const char* at = Data(x);
-    for (int i = 0; i < x.ndim; ++i) {
-      at += index[static_cast<size_t>(i)] * ElementStride(x, i) * item * parts;
-    }
-    bool nonzero = element.IsNonzero(element.Read(at));
-    if (parts == 2) nonzero = nonzero || element.IsNonzero(element.Read(at + item));
-    if (nonzero) {
-      found.insert(found.end(), index.begin(), index.end());
-      ++found_count;
-    }
-    for (int i = x.ndim - 1; i >= 0; --i) {
-      if (++index[static_cast<size_t>(i)] < x.shape[i]) break;
-      index[static_cast<size_t>(i)] = 0;
-    }
-  }
-  const int64_t shape[] = {x.ndim, found_count};
-  ffi::Tensor result = AllocateTensor(ffi::ShapeView(shape, 2), DLDataType{kDLInt, 64, 1});
-  auto* out = static_cast<int64_t*>(result.data_ptr());
-  for (int64_t i = 0; i < x.ndim; ++i) {
-    for (int64_t n = 0; n < found_count; ++n) {
-      out[i * found_count + n] = found[static_cast<size_t>(n * x.ndim + i)];
-    }
-  }
-  return result;
-}
-
-TVM_FFI_STATIC_INIT_BLOCK() {
-  namespace refl = tvm::ffi::reflection;
-  refl::GlobalDef()
-      .def("relax_mlir.sort", Sort)
-      .def("relax_mlir.argsort", Argsort)
-      .def("relax_mlir.topk", TopK)
-      .def("relax_mlir.nonzero", Nonzero);
-}
-
-}  // namespace
 }  // namespace relax_mlir

@@ -162,6 +162,14 @@ AlignedMemory AllocateAligned(int64_t bytes) {
   return AlignedMemory(data);
 }
 
+std::string ShapeText(const DLTensor& tensor) {
+  std::string text = "[";
+  for (int i = 0; i < tensor.ndim; ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(tensor.shape[i]);
+  }
+  return text + "]";
+}
+
 bool IsContiguous(const DLTensor& tensor) {
   if (tensor.strides == nullptr) return true;
   int64_t expected = 1;

@@ -27,6 +27,9 @@ AlignedMemory AllocateAligned(int64_t bytes);
 // The name of a type, which is numpy's.
 std::string DataTypeName(DLDataType dtype);
 
+// A shape as `[2, 3]`.
+std::string ShapeText(const DLTensor& tensor);
+
 inline int64_t ItemBytes(DLDataType dtype) { return (dtype.bits * dtype.lanes + 7) / 8; }
 
 inline char* Data(const DLTensor& tensor) {

@@ -19,6 +19,7 @@ enum Status : int32_t {
   kWrongSize = 2,
   kOutOfMemory = 3,
   kFailed = 4,
+  kWrongIndex = 5,
 };
 
 thread_local std::string last_error;
@@ -34,6 +35,7 @@ int32_t Guarded(const Body& body) noexcept {
     last_error = failure.what();
     if (kind == "TypeError") return kWrongType;
     if (kind == "ValueError") return kWrongSize;
+    if (kind == "IndexOutOfRangeError") return kWrongIndex;
     return kind == "MemoryError" ? kOutOfMemory : kFailed;
   } catch (const std::bad_alloc&) {
     last_error.clear();  // has no text to give

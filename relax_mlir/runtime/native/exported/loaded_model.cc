@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "builtin_call.h"
 #include "description.h"
 #include "failure.h"
 
@@ -199,6 +200,7 @@ void RunLoadedModel(Model& model, const DLTensor* const* tensors, void* const* a
   relax_rt2_context context{threads > 0 ? threads : relax_rt2_max_threads(), kRelaxRt2Ok, nullptr};
   const int32_t status = model.Run(tensors, allocated, sizes, &context);
   model.CheckFailure(context);
+  RethrowRaised();
   if (status != 0) RELAX_FAIL(RuntimeError) << "failed with status " << int64_t{status};
 }
 

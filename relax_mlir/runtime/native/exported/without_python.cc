@@ -1,4 +1,4 @@
-// What the thread pool calls in Python's process only: signal handlers and guard pages. Exported
+// What the thread pool and sorting call in Python's process only: signal handlers and guard pages. Exported
 // libraries have neither.
 #include <string>
 
@@ -13,6 +13,7 @@ void BeginWatch() {}
 void WakeWatcher() {}
 void EndWatch() {}
 bool IsInterrupted() { return false; }
+void ThrowIfInterrupted() {}
 
 void Alarm::Raise() {}
 Alarm::~Alarm() = default;
