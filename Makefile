@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: applications help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit node-mutants slices two-paths scripts every-case nightly
+.PHONY: applications help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit release node-mutants slices two-paths scripts every-case nightly
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -163,15 +163,20 @@ golden: env  ## Write the tables that tests compare with, and that of upstream p
 docs: env  ## Write the list of operators, and the score of ONNX's tests
 	$(BIN)/python -m docs.generate
 
-wheel: env $(AUDIT)/.installed  ## Build the wheels, and beside them what they need (SBOM, CycloneDX)
+wheel: env $(AUDIT)/.installed  ## Build source archives and wheels, and beside them what they need (SBOM, CycloneDX)
 	rm -rf dist $(BUILD)/wheel-env
 	mkdir -p $(BUILD)
-	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist packaging/runtime .
+	$(BIN)/python packaging/release.py build dist --auditwheel $(CURDIR)/$(AUDIT)/auditwheel
 	sed -e '/--hash/d' -e 's/ \\$$//' requirements.lock > $(BUILD)/constraints.txt
 	$(PYTHON) -m venv --without-pip $(BUILD)/wheel-env
 	$(BIN)/pip --python $(BUILD)/wheel-env/bin/python install -q -c $(BUILD)/constraints.txt dist/*.whl
 	$(AUDIT)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --mc-type library -o dist/relax_mlir.cdx.json $(BUILD)/wheel-env/bin/python
+
+release: wheel  ## The wheels, signed with KEY=key.pem, and checked in environments without a compiler
+	$(BIN)/python packaging/release.py sign dist --key $(KEY)
+	$(BIN)/python packaging/release.py verify dist --key $(KEY:.pem=.pub.pem)
+	$(BIN)/python packaging/release.py check dist --constraint $(BUILD)/constraints.txt
 
 audit: wheel  ## Look for known vulnerabilities in what is locked, and at its licences
 	$(AUDIT)/python .ci/licences.py dist/relax_mlir.cdx.json

@@ -5,8 +5,9 @@
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import extend_path
+from pkgutil import extend_path, iter_modules
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from relax_mlir.compiler.export import export
     from relax_mlir.compiler.tuning.database import TuningDatabase
     from relax_mlir.compiler.tuning.search import tune
+    from relax_mlir.compiler.user_operators import op
     from relax_mlir.frontends.onnx import check_onnx, import_onnx
     from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
@@ -42,6 +44,7 @@ __all__ = [
     "import_onnx",
     "load",
     "lower",
+    "op",
     "opt",
     "reference",
     "run",
@@ -116,8 +119,14 @@ def _loaded(name: str, module: str) -> Any:  # Any: as above
 
 
 def __dir__() -> list[str]:
-    """The public names, and what else is loaded."""
-    return sorted({*globals(), *__all__})
+    """The public names and subpackages, loaded or not."""
+    special = [name for name in globals() if name.startswith("__")]
+    packages = {found.name for found in iter_modules(__path__)}
+    if (
+        find_spec("relax_mlir.dialects") is not None
+    ):  # beside the folder, in a source tree
+        packages.add("dialects")
+    return sorted({*__all__, *special, *(p for p in packages if p[0] != "_")})
 
 
 find_dialects(__path__)

@@ -110,7 +110,7 @@ def verify(file: BinaryIO, public_key: KeySource, where: str) -> None:
             the key cannot be read, or ``cryptography`` is missing.
         ValueError: the file is not an archive in a signable form.
     """
-    key = _public_key(public_key)
+    key = read_public_key(public_key)
     signature = read_signature(file)
     if signature is None:
         raise SignatureError(
@@ -162,7 +162,7 @@ def write_signed(
         OSError: the output cannot be written.
         ValueError: the file is not an archive in a signable form.
     """
-    key = _private_key(private_key)
+    key = read_private_key(private_key)
     public = _text(key.public_key())
     value = key.sign(_message(file)).hex()
     comment = f"relax_mlir signature 1\n{public}\n{value}\n".encode()
@@ -220,13 +220,13 @@ def _message(file: BinaryIO) -> bytes:
     return _CONTEXT + digest.digest()
 
 
-def _public_key(source: KeySource) -> Any:  # Any: Ed25519PublicKey
+def read_public_key(source: KeySource) -> Any:  # Any: Ed25519PublicKey
     forms = _cryptography().hazmat.primitives.serialization
     kind = _ed25519().Ed25519PublicKey
     return _read_key(source, forms.load_pem_public_key, kind, "public")
 
 
-def _private_key(source: KeySource) -> Any:  # Any: Ed25519PrivateKey
+def read_private_key(source: KeySource) -> Any:  # Any: Ed25519PrivateKey
     forms = _cryptography().hazmat.primitives.serialization
     kind = _ed25519().Ed25519PrivateKey
 

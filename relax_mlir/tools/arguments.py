@@ -3,10 +3,13 @@
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from importlib.metadata import version
+from platform import python_version
 from typing import Any, TypeVar
 
 from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.errors import RelaxError
+from relax_mlir.support.version import VERSION
 from relax_mlir.targets import CHOICES
 
 __all__ = [
@@ -21,8 +24,16 @@ __all__ = [
     "name_value_pair",
     "named_size",
     "thread_count",
+    "tool_version",
     "values_by_name",
 ]
+
+
+def tool_version(tool: str) -> str:
+    """The versions of this package, of MLIR and of Python, in one line."""
+    mlir = version("xtc-mlir-python-bindings")
+    return f"{tool} {VERSION}, MLIR {mlir}, Python {python_version()}"
+
 
 _Value = TypeVar("_Value")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, Protocol
 
 from relax_mlir.errors import RelaxError
-from relax_mlir.tools.arguments import UsageError
+from relax_mlir.tools.arguments import UsageError, tool_version
 from relax_mlir.tools.commands import (
     bench,
     check,
@@ -100,6 +100,12 @@ def _parser() -> _Parser:
         prog="relax-mlir",
         description="Check, import, compile, run and measure models.",
         allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=tool_version("relax-mlir"),
+        help="print the versions of this package, of MLIR and of Python",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():

@@ -8,9 +8,7 @@ import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from platform import python_version
 from typing import NoReturn, TextIO
 
 import numpy as np
@@ -23,6 +21,7 @@ from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing
 from relax_mlir.pipeline.catalog import LEVELS, list_passes
 from relax_mlir.pipeline.options import describe_options
 from relax_mlir.support.files import atomic_file, check_path_name, utf8_problem
+from relax_mlir.tools.arguments import tool_version
 from relax_mlir.tools.isolation import run_in_child
 
 __all__ = ["main", "run"]
@@ -62,7 +61,7 @@ def run(
     """
     arguments = _parser().parse_args(argv)
     if arguments.version:
-        return _versions()
+        return tool_version("relax-opt") + "\n"
     if arguments.list_passes:
         return _pass_list()
     if arguments.target is not None and arguments.to is None:
@@ -317,15 +316,6 @@ def _pass_list() -> str:
                 lines.append(f"  {name:<28} {summary}")
                 lines += [f"      {option}" for option in describe_options(kind)]
     return "\n".join(lines) + "\n"
-
-
-def _versions() -> str:
-    try:
-        ours = version("relax_mlir")
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        ours = "(not installed)"
-    mlir = version("xtc-mlir-python-bindings")
-    return f"relax-opt {ours}, MLIR {mlir}, Python {python_version()}\n"
 
 
 if __name__ == "__main__":

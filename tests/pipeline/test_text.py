@@ -107,8 +107,8 @@ def test_options_are_parsed_by_field_type(
         ("tir-../relax/zz", "expected `,` or the end, got `/`"),
         ("relax---init--", "unknown pass"),
         (
-            "tir-panels",
-            "expected a frozen .*`Panels` .*`relax_mlir/passes/tir/panels.py`",
+            "tir-prepacking",
+            "expected a frozen .*`Prepacking` .*`relax_mlir/passes/tir/prepacking.py`",
         ),
         ("func.func(gpu-kernel-outlining)", "runs on `builtin.module`, not on `func"),
         ("llvm-request-c-wrappers", r"Write `func.func\(llvm-request-c-wrappers\)`"),

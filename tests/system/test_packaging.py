@@ -1,6 +1,6 @@
 """The project as a checkout, a source archive, a wheel and an editable install."""
 
-import ast
+import hashlib
 import importlib.util
 import os
 import re
@@ -10,7 +10,6 @@ import sys
 import tarfile
 import time
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,17 @@ import pytest
 
 import relax_mlir
 from relax_mlir.compiler.source_digest import source_digest
+from relax_mlir.runtime.signing import generate_keys
 
 ROOT = Path(__file__).parents[2]
+# Not on the path: its folder has the name of a library.
+_FOUND = importlib.util.spec_from_file_location(
+    "release", ROOT / "packaging" / "release.py"
+)
+assert _FOUND is not None
+assert _FOUND.loader is not None
+release = importlib.util.module_from_spec(_FOUND)
+_FOUND.loader.exec_module(release)
 CODE = ("relax_mlir", "dialects", "models", "tests", "benchmarks")
 
 # Where things are loaded from, and whether a module is there twice.
@@ -66,11 +74,6 @@ def expected_dialects() -> list[str]:
     ]
 
 
-def python_files() -> Iterator[Path]:
-    for folder in CODE:
-        yield from (ROOT / folder).rglob("*.py")
-
-
 def run(*command: str | Path, cwd: Path, path: str = "") -> str:
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     if path:
@@ -80,26 +83,6 @@ def run(*command: str | Path, cwd: Path, path: str = "") -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module or ""
-
-
-def test_dialects_have_one_name() -> None:
-    """The folder could be imported as `dialects` too, which would make every op twice."""
-    wrong = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in python_files()
-        for name in imported_names(path)
-        if name.split(".")[0] == "dialects"
-    ]
-
-    assert wrong == []
 
 
 def test_checkout_has_no_symbolic_links() -> None:
@@ -260,29 +243,18 @@ def built_in(folder: Path) -> Built:
     return Built(archive, wheel)
 
 
+OFFLINE = ("--no-index", "--no-deps", "--no-build-isolation")
+
+
 def build(project: Path, folder: Path) -> None:
     """Build a project's source archive, and its wheel from that."""
-    backend = (
-        "import sys\n"
-        "sys.path.insert(0, '.')\n"
-        "from {} import build_sdist\n"
-        "build_sdist(sys.argv[1])\n"
-    ).format(
-        "backend" if (project / "backend.py").exists() else "scikit_build_core.build"
-    )
-    run(sys.executable, "-c", backend, folder, cwd=project)
-    (archive,) = folder.glob("*.tar.gz")
-    pip("wheel", "-w", folder, archive, cwd=folder)
+    release.build(project, folder, OFFLINE)
 
 
 def pip(
     command: str, *arguments: str | Path, cwd: Path, python: str | Path = sys.executable
 ) -> None:
-    offline = {
-        "install": ("--no-index", "--no-deps", "--no-build-isolation"),
-        "uninstall": ("--yes",),
-        "wheel": ("--no-index", "--no-deps", "--no-build-isolation"),
-    }
+    offline = {"install": OFFLINE, "uninstall": ("--yes",)}
     pip = (sys.executable, "-m", "pip", "--python", python)
     run(*pip, command, "--quiet", *offline[command], *arguments, cwd=cwd)
 
@@ -356,6 +328,7 @@ def test_wheels_share_no_file_and_are_complete(
         "relax_mlir/codegen/exported_library.h.template",
         "relax_mlir/compiler/exported_package.py.template",
         "relax_mlir/pipeline/upstream_passes.json",
+        "relax_mlir/py.typed",
         "relax_mlir/runtime/exported_model.o",
         "relax_mlir/runtime/librelax_mlir_rt.so",
     }
@@ -372,6 +345,44 @@ def test_wheels_share_no_file_and_are_complete(
     assert once == "True"
     printed = run(environment, "-c", DIALECTS, cwd=cwd)
     assert printed.splitlines() == expected_dialects()
+
+
+def test_a_release_is_signed_and_verified(tmp_path: Path) -> None:
+    folder, key = tmp_path / "dist", tmp_path / "key.pem"
+    folder.mkdir()
+    for name in ("a.whl", "b.tar.gz"):
+        (folder / name).write_text(name)
+    public_key = generate_keys(key)
+
+    release.sign(folder, key)
+    release.verify(folder, public_key)
+
+    sums = (folder / "SHA256SUMS").read_text().splitlines()
+    digest = hashlib.sha256(b"a.whl").hexdigest()
+    assert sums[0] == f"{digest}  a.whl"
+    (folder / "c.whl").touch()
+    with pytest.raises(release.ReleaseError, match=r"c\.whl: not the file"):
+        release.verify(folder, public_key)
+    (folder / "c.whl").unlink()
+    (folder / "a.whl").write_text("b")
+    with pytest.raises(release.ReleaseError, match=r"a\.whl: not the file"):
+        release.verify(folder, public_key)
+    (folder / "a.whl").unlink()
+    with pytest.raises(release.ReleaseError, match=r"missing: a\.whl"):
+        release.verify(folder, public_key)
+    other = generate_keys(tmp_path / "other.pem")
+    with pytest.raises(release.ReleaseError, match="not a signature by the key"):
+        release.verify(folder, other)
+
+
+@pytest.mark.slow
+def test_metadata_are_complete(runtime: Built, compiler: Built, tmp_path: Path) -> None:
+    release.check_metadata(compiler.wheel)
+    with pytest.raises(release.ReleaseError, match="platform that indexes accept"):
+        release.check_metadata(runtime.wheel)
+    renamed = tmp_path / runtime.wheel.name.replace("-linux_", "-manylinux_2_28_")
+    shutil.copy(runtime.wheel, renamed)
+    release.check_metadata(renamed)
 
 
 # What is installed and works, on a line each.
@@ -415,6 +426,9 @@ def test_either_is_installed_upgraded_and_removed(
     if first == "runtime":
         assert alone[0] == "load"
         assert alone[1].startswith(_NO_COMPILER)
+        command = (environment, "-m", "relax_mlir", "--version")
+        printed = run(*command, cwd=tmp_path)
+        assert printed == f"relax-mlir-runtime {relax_mlir.__version__}\n"
     assert step("install", second, old[second]) == ["load", "compile"]
     mixed = step("install", first, new[first])
     versions = ("0.1.0", "0.1.1") if first == "runtime" else ("0.1.1", "0.1.0")

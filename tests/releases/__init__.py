@@ -1,0 +1,1 @@
+"""Files that each release wrote, in a folder per version."""
