@@ -1,4 +1,4 @@
-"""CPU benchmarks: whole models, matmuls, call overhead, threads, startup, memory.
+"""CPU benchmarks: whole models, matmuls, call overhead, threads, startup, memory, deployment.
 
 Every figure is a ratio to a baseline measured in interleaved rounds, or a share of the
 processor's peak measured at the same time.
@@ -14,6 +14,7 @@ from rich.console import Console
 
 from benchmarks.baselines import DIRECT, F32, OURS
 from benchmarks.calls import calls_report
+from benchmarks.deployment import deployment_report
 from benchmarks.models import matmuls_report, models_report, winograd_report
 from benchmarks.networks import network
 from benchmarks.page import write_page
@@ -101,7 +102,10 @@ def _among(known: Iterator[str] | tuple[str, ...]) -> Callable[[str], tuple[str,
     return parse
 
 
-_TABLES = ("models", "matmuls", "winograd", "calls", "threads", "startup", "memory")
+_TABLES = (
+    *("models", "matmuls", "winograd", "calls", "threads"),
+    *("startup", "memory", "deployment"),
+)
 
 
 def _reports(options: argparse.Namespace) -> Iterator[Report]:
@@ -123,6 +127,8 @@ def _reports(options: argparse.Namespace) -> Iterator[Report]:
         yield startup_report(baselines)
     if "memory" in tables:
         yield memory_report(baselines)
+    if "deployment" in tables:
+        yield deployment_report()
 
 
 if __name__ == "__main__":

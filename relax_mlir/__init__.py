@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from relax_mlir.frontends.onnx import check_onnx, import_onnx
     from relax_mlir.ir.module import IRModule
     from relax_mlir.pipeline import opt
+    from relax_mlir.runtime.compiled_model import CompiledModel
     from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
-    from relax_mlir.runtime.executable import CompiledModel, Executable, load
+    from relax_mlir.runtime.executable import Executable
+    from relax_mlir.runtime.loading import load
 
 from relax_mlir.errors import RelaxError, without_compiler
 from relax_mlir.support.source_tree import find_dialects
@@ -61,10 +63,10 @@ if not Path(__file__).with_name("compiler").is_dir():
 # Where names are defined. Modules are loaded when a name is used first: running a compiled
 # model imports none of the compiler's, and `import relax_mlir` alone none at all.
 _RUNNING = {
-    "CompiledModel": "runtime.executable",
+    "CompiledModel": "runtime.compiled_model",
     "Executable": "runtime.executable",
     "get_max_threads": "runtime.cpu",
-    "load": "runtime.executable",
+    "load": "runtime.loading",
     "set_max_threads": "runtime.cpu",
 }
 _COMPILING = {

@@ -4,7 +4,6 @@ A message reads *where: what is wrong: expected E, got G. Hint.* Inner functions
 ``ValueError`` with one sentence; the caller that knows the location wraps it once.
 """
 
-import difflib
 from collections.abc import Iterable
 
 __all__ = [
@@ -195,6 +194,8 @@ def near_misses(name: object, known: Iterable[str]) -> str:
     """A hint that lists the known names closest to ``name``, or an empty string."""
     if not isinstance(name, str):
         return ""
+    import difflib  # late: it takes longer to import than the rest of this module
+
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     return (
         f" Did you mean {' or '.join(f'`{word}`' for word in close)}?" if close else ""

@@ -20,7 +20,7 @@ from relax_mlir.compiler.source_digest import source_digest
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime import guard
 from relax_mlir.runtime.compiled_model import CompiledModel
-from relax_mlir.runtime.executable import load_file
+from relax_mlir.runtime.loading import load_file
 from relax_mlir.runtime.model_file import ModelFile
 
 __all__ = ["CachedModel"]

@@ -5,6 +5,6 @@ Expressions (:mod:`.expr`, :mod:`.prim`) are free-standing trees; a function
 between MLIR and objects.
 """
 
-from relax_mlir.support.torch_free_import import import_tvm_ffi
+from relax_mlir.support.ffi import import_tvm_ffi
 
 import_tvm_ffi()

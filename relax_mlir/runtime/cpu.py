@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.runtime.elements import element_type, is_narrow
@@ -29,6 +28,7 @@ from relax_mlir.runtime.signature import (
     SYMBOL,
     Size,
 )
+from relax_mlir.support.ffi import tvm_ffi
 
 __all__ = [
     "AT_LEAST",

@@ -3,6 +3,8 @@
 Does not import the compiler: model files for GPUs bundle this module.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -3,32 +3,28 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, BinaryIO
 
 import numpy as np
-import tvm_ffi
 
 from relax_mlir.errors import CompileError, OutOfMemoryError, UnknownNameError
 from relax_mlir.runtime import cpu, guard, registry
 from relax_mlir.runtime.archive import (
     Contents,
-    open_archive,
     read_archive,
     write_archive,
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cpu_features import Machine
 from relax_mlir.runtime.derived_constants import Derivation
-from relax_mlir.runtime.exported_model import is_library, load_library
 from relax_mlir.runtime.machine_code import LINK, MachineCode, load_code
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.process_exit import awaited_at_exit, begin_call, end_call
 from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
-from relax_mlir.runtime.signing import KeySource
 from relax_mlir.runtime.source_model import SourceModel
+from relax_mlir.support.ffi import tvm_ffi
 
 __all__ = [
     "SYMBOLS",
@@ -37,7 +33,6 @@ __all__ = [
     "Parameter",
     "Signature",
     "load",
-    "load_file",
 ]
 
 
@@ -350,55 +345,11 @@ def _as_output(array: Any, where: str) -> Any:  # Any: DLPack arrays
     return cpu.tensor_of(array)
 
 
-@awaited_at_exit
-def load(
-    path: str | os.PathLike[str] | bytes | BinaryIO,
-    *,
-    threads: int | None = None,
-    trust: str | None = None,
-    public_key: KeySource | None = None,
-) -> Any:
-    """Load a file that :meth:`Executable.save`, ``export_library`` or ``export`` wrote.
-
-    A compiled model is a program: loading it may run code of the file, and calling it does,
-    with the rights of this process. Checksums detect damage, not forgery. Load only files
-    from a trusted source: your own, or signed with a trusted key (``relax-mlir sign``).
-    ``relax-mlir inspect`` shows the contents of a file without running any of it.
-
-    Args:
-        path: of the file; or, of a ``.rxm``, its bytes, or an open file.
-        threads: maximum number of threads per call; by default the saved value. Ignored
-            for GPUs.
-        trust: ``any`` loads any file; ``signed`` only one that is signed with
-            ``public_key``. Defaults to the environment variable ``RELAX_MLIR_TRUST``,
-            else ``any``.
-        public_key: the Ed25519 key that must have signed the file, regardless of
-            ``trust``: the path of a PEM file, or its bytes. If only signed files are
-            trusted, it defaults to the file in ``RELAX_MLIR_PUBLIC_KEY``. Needs ``pip
-            install relax-mlir-runtime[sign]``.
-
-    Returns:
-        The saved object.
+def load(file: ModelFile, threads: int | None) -> Executable:
+    """Load a model file for CPUs.
 
     Raises:
         ModelError: the file is damaged, or of another version.
-        SignatureError: the file is not signed with the key, or was changed since; or there
-            is no key, or ``cryptography`` is missing.
         CompileError: the code is for another machine, or cannot be loaded.
-        ValueError: ``trust`` is neither ``any`` nor ``signed``.
     """
-    if is_library(path):
-        return load_library(path, threads, trust, public_key)
-    with ModelFile.open(path, trust, public_key) as file:
-        return load_file(file, threads)
-
-
-def load_file(file: ModelFile, threads: int | None = None) -> Any:
-    """Load an open file, which the caller has checked for trust; see :func:`load`."""
-    with open_archive(file) as archive:
-        members = archive.namelist()
-    if "cuda.json" in members:  # the manifest of a model for GPUs
-        return import_module("relax_mlir.runtime.cuda.loading").load(file, threads)
-    if "vm.json" in members:
-        return import_module("relax_mlir.runtime.host.archive").load(file, threads)
     return Executable.of_contents(read_archive(file), str(file), threads)

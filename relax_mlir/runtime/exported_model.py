@@ -21,8 +21,8 @@ from relax_mlir.errors import (
     UnsupportedError,
 )
 from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.elf import as_file, check_segments
 from relax_mlir.runtime.exported_library import ExportedLibrary
-from relax_mlir.runtime.machine_code import as_file, check_segments
 from relax_mlir.runtime.model_file import trusted_key
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature

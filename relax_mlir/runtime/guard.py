@@ -10,11 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import tvm_ffi
-
 from relax_mlir.errors import OutOfBoundsError
 from relax_mlir.runtime.cpu import load_library
 from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.support.ffi import tvm_ffi
 
 __all__ = ["MaskedAccess", "is_requested", "take_masked_accesses", "with_kernel_name"]
 

@@ -12,14 +12,18 @@ one (:func:`close_native_calls_at_exit`).
 Does not import the compiler: model files for GPUs bundle this module.
 """
 
+from __future__ import annotations
+
 import atexit
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = [
     "awaited_at_exit",
@@ -100,6 +104,9 @@ def map_on_threads(
 
     While the process is ending no thread can start, so the calling thread runs the function.
     """
+    # Late: processes that only run models have no use for it.
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(thread_count)
     try:
         for result in [_submitted(pool, partial(function, item)) for item in items]:

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from relax_mlir.errors import ArgumentValueError, RunError, near_misses, short_repr
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
+from relax_mlir.support.ffi import tvm_ffi
 from relax_mlir.support.hooks import load_function
 
 __all__ = [

@@ -57,4 +57,4 @@ class Serializable(ABC):
 
 def _from_bytes(data: bytes) -> Any:
     """Unpickle; subject to the trust policy of loading."""
-    return import_module("relax_mlir.runtime.executable").load(data)
+    return import_module("relax_mlir.runtime.loading").load(data)

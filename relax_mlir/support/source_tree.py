@@ -5,7 +5,6 @@ In a wheel the folder is inside the package, and nothing is done here.
 
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +14,7 @@ __all__ = ["find_dialects"]
 _DIALECTS = "relax_mlir.dialects"
 
 
-class _DialectsFinder(MetaPathFinder):
+class _DialectsFinder:  # its base class would import importlib.resources
     """Finds one subpackage in the parent folder of the package."""
 
     def __init__(self, root: Path) -> None:

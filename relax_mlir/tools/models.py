@@ -11,7 +11,8 @@ from relax_mlir.errors import ModelError, RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.ir.module import IRModule
 from relax_mlir.pipeline import Progress
-from relax_mlir.runtime.executable import CompiledModel, load
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.loading import load
 from relax_mlir.tools.arguments import flag_of
 
 __all__ = ["CallError", "call_model", "compile_model", "open_model", "read_module"]

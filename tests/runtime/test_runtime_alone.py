@@ -166,9 +166,11 @@ def test_importing_the_package_imports_no_other() -> None:
         "print(sorted({n.partition('.')[0] for n in sys.modules} & {'mlir', 'tvm_ffi'}))\n"
         "relax_mlir.load\n"
         "print('tvm_ffi' in sys.modules)\n"
+        "relax_mlir.Executable\n"
+        "print('tvm_ffi' in sys.modules)\n"
     )
 
-    assert printed == "[]\nTrue\n"
+    assert printed == "[]\nFalse\nTrue\n"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """``tvm.runtime``: arrays, devices and compiled modules."""
 
 from relax_mlir.objects.prim import const
-from relax_mlir.runtime.executable import load as load_module
 from relax_mlir.runtime.host.kernels import KernelModule as Module
+from relax_mlir.runtime.loading import load as load_module
 from relax_mlir.runtime.ndarray import Device, NDArray, convert, device, empty
 from relax_mlir.runtime.ndarray import NDArray as Tensor
 from relax_mlir.runtime.ndarray import array as tensor
