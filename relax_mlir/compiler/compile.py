@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from relax_mlir.codegen.object_cache import default_cache_dir
 from relax_mlir.compiler.model_cache import CachedModel
@@ -23,6 +25,9 @@ def compile(
     mod: Any,  # Any: modules, functions, models
     target: Any = "cpu",
     *,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    example_inputs: Sequence[Any] | None = None,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     precision: str = "f32",
@@ -40,11 +45,16 @@ def compile(
     """Compile a module.
 
     Args:
-        mod: a module, one function of Relax or tensor program, or an ONNX model as
-            :func:`relax_mlir.import_onnx` takes it.
+        mod: a module, one function of Relax or tensor program; an ONNX model as
+            :func:`relax_mlir.import_onnx` takes it; a ``torch.export.ExportedProgram``, or
+            a ``torch.nn.Module`` in evaluation mode.
         target: ``cpu`` is this machine, ``cpu:znver3`` another, ``cuda:sm_90`` an NVIDIA
             GPU, ``cuda`` that of this machine. TVM's ``llvm`` and a :class:`Target` are
             accepted, too.
+        shapes, values: of an ONNX model: shapes of inputs that replace the declared ones,
+            and inputs to fix, as for :func:`relax_mlir.import_onnx`.
+        example_inputs: the tensors with which a ``torch.nn.Module`` is traced; the compiled
+            model has their shapes. For symbolic sizes, pass an ``ExportedProgram``.
         relax_pipeline: a pass to run first, or the name of a pipeline that is registered,
             such as ``zero`` of :mod:`relax_mlir.tvm.relax`; ``default`` is none.
         tir_pipeline: a pass to run first on the PrimFuncs; ``default`` is none.
@@ -108,16 +118,18 @@ def compile(
         relax_pipeline=relax_pipeline,
         tir_pipeline=tir_pipeline,
     )
-    entry = _cache_entry(mod, options) if options.is_cacheable else None
+    arguments = {"shapes": shapes, "values": values, "example_inputs": example_inputs}
+    entry = _cache_entry(mod, options, arguments) if options.is_cacheable else None
     cached = None if entry is None else entry.load(threads)
     if cached is not None:
         return cached
     # Imported late: a cache hit does not pay for loading the passes.
     from relax_mlir.compiler.dispatch import compile_module
+    from relax_mlir.compiler.module_kind import module_of
 
-    compiled = compile_module(mod, options)
+    compiled = compile_module(module_of(mod, **arguments), options)
     if entry is not None and isinstance(compiled, CompiledModel):
-        current = _cache_entry(mod, options)
+        current = _cache_entry(mod, options, arguments)
         # The file may have changed since it was hashed.
         if current is not None and current.key == entry.key:
             entry.store(compiled)
@@ -131,7 +143,11 @@ def _gpu_capability(target: str | Target) -> int | None:
     return None if target_device(target) == "cpu" else compute_capability()
 
 
-def _cache_entry(mod: Any, options: CompileOptions) -> CachedModel | None:
+def _cache_entry(
+    mod: Any,
+    options: CompileOptions,
+    arguments: Mapping[str, Any],  # Any: of the importer
+) -> CachedModel | None:
     """Cache entry of a model that is a file, or the bytes of one; else None."""
     if not isinstance(mod, (str, os.PathLike, bytes)):
         return None
@@ -141,6 +157,7 @@ def _cache_entry(mod: Any, options: CompileOptions) -> CachedModel | None:
         **options.to_fields(),
         "target": (str(target), target, features, _gpu_capability(target)),
         "threads": None,  # any number of threads runs the same code
+        "arguments": {name: _hashable(given) for name, given in arguments.items()},
     }
     if tuning is not None:
         try:
@@ -152,3 +169,14 @@ def _cache_entry(mod: Any, options: CompileOptions) -> CachedModel | None:
         Path(cache) if isinstance(cache, (str, os.PathLike)) else default_cache_dir()
     )
     return CachedModel.of(mod, folder, key_options)
+
+
+def _hashable(value: Any) -> Any:  # Any: arguments of the importer
+    """A value whose text differs if the value does: arrays by their bytes."""
+    if isinstance(value, Mapping):
+        return {str(name): _hashable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_hashable(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return value

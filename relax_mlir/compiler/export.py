@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,9 @@ def export(
     *,
     targets: Sequence[str] | None = None,
     name: str | None = None,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    example_inputs: Sequence[Any] | None = None,
     **options: Any,  # Any: fields of CompileOptions
 ) -> list[str]:
     """Compile a model to a shared library with a C interface, and write its header.
@@ -64,6 +67,7 @@ def export(
             of x86-64, with VNNI, and with AMX. Those whose kernels are the same as of a less
             demanding one are left out.
         name: of the model in the C interface, an identifier; by default the file's.
+        shapes, values, example_inputs: of the model, as for :func:`relax_mlir.compile`.
         options: as for :func:`relax_mlir.compile`.
 
     Returns:
@@ -85,7 +89,7 @@ def export(
         check_writable(file)
     architecture = host_cpu()[0].partition("-")[0]
     chosen = tuple(targets or DEFAULT_TARGETS.get(architecture, ("cpu",)))
-    module = module_of(mod)
+    module = module_of(mod, shapes=shapes, values=values, example_inputs=example_inputs)
     models = {t: _compiled(module, t, CompileOptions(**options)) for t in chosen}
     kept = _without_repetitions(models)
     variants = list(kept.values())

@@ -36,7 +36,7 @@ def export_wheel(
     name: str,
     version: str = "0.1.0",
     targets: Sequence[str] | None = None,
-    **options: Any,  # Any: fields of CompileOptions
+    **options: Any,  # Any: arguments of `export`
 ) -> tuple[Path, list[str]]:
     """Compile a model to a wheel: ``import name; name.run(array)``.
 
@@ -46,7 +46,7 @@ def export_wheel(
         name: of the package, an identifier.
         version: of the distribution.
         targets: as for :func:`relax_mlir.export`.
-        options: as for :func:`relax_mlir.compile`.
+        options: further arguments of :func:`relax_mlir.export`.
 
     Returns:
         The path of the wheel, and the targets that it has code for.

@@ -22,6 +22,8 @@ _PROVIDERS: Mapping[str, str] = {
     # TVMScript and the passes that bind parameters are TVM's.
     "objects.printer": "relax_mlir.tvm.script.printer",
     "objects.function_binding": "relax_mlir.tvm.relax.function_binding",
+    # Programs of torch, where it is installed.
+    "compiler.torch_importer": "relax_mlir.frontends.torch.importer",
     # Compiling for the sizes of a call needs the compiler.
     "runtime.respecialize": "relax_mlir.compiler.host.respecialize",
     # Models that were compiled in this process are linked when they are saved.

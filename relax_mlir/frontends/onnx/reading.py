@@ -23,6 +23,7 @@ ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 _MAX_BYTES = 2**31 - 1  # protobuf's limit for a message
 _LFS = b"version https://git-lfs"
 _ARCHIVE = b"PK\x03\x04"  # zip
+_ELF = b"\x7fELF"
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,11 @@ def _parse(data: bytes, where: str) -> onnx.ModelProto:
         raise ModelError(
             f"{where}: it is an archive, not an ONNX model. Hint: `relax_mlir.load` loads "
             "a compiled model."
+        )
+    if data.startswith(_ELF):
+        raise ModelError(
+            f"{where}: it is a shared library, not an ONNX model. Hint: `relax_mlir.load` "
+            "loads an exported one."
         )
     try:
         return onnx.ModelProto.FromString(data)

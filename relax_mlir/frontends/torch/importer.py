@@ -7,7 +7,13 @@ from typing import Any
 
 import torch
 
-from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.compiler.module_kind import TORCH_IMPORTER
+from relax_mlir.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ModelError,
+    UnsupportedError,
+)
 from relax_mlir.frontends.torch.graph import Custom, GraphImporter
 from relax_mlir.frontends.torch.rules import rules
 from relax_mlir.frontends.torch.tensors import array_of
@@ -17,7 +23,7 @@ from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, Tuple, Var
 from relax_mlir.objects.mlir_attributes import ArrayName
 
-__all__ = ["decompositions", "from_exported", "from_graph"]
+__all__ = ["decompositions", "from_exported", "from_graph", "from_model"]
 
 
 def from_exported(
@@ -58,6 +64,47 @@ def from_exported(
         program = program.run_decompositions(table)
     imported = _Program(program, keep_params_as_input, custom_convert_map)
     return imported.module(unwrap_unit_return_tuple)
+
+
+def from_model(
+    model: Any,  # Any: torch.export.ExportedProgram, torch.nn.Module
+    example_inputs: Sequence[Any] | None,
+) -> IRModule:
+    """Import an exported program, or a module that is exported with example inputs.
+
+    Raises:
+        ArgumentTypeError: a module has no example inputs, or a program has some.
+        ArgumentValueError: a module is in training mode.
+        UnsupportedError: operators have no rule, or torch cannot export the module.
+    """
+    if isinstance(model, torch.export.ExportedProgram):
+        if example_inputs:
+            raise ArgumentTypeError(
+                "`example_inputs`: expected a `torch.nn.Module`, got an ExportedProgram, "
+                "which has them already"
+            )
+        return from_exported(model)
+    name = type(model).__name__
+    if example_inputs is None:
+        raise ArgumentTypeError(
+            f"`{name}`: expected `example_inputs`, with which the module is traced. Hint: "
+            "`compile(model, example_inputs=(x,))`"
+        )
+    if model.training:
+        raise ArgumentValueError(
+            f"`{name}`: expected a module in evaluation mode. Hint: `model.eval()`"
+        )
+    try:
+        with torch.no_grad():
+            program = torch.export.export(model, tuple(example_inputs))
+    except Exception as error:  # of torch, of many kinds
+        raise UnsupportedError(
+            f"`{name}`: torch cannot export it: {type(error).__name__}: {error}"
+        ) from error
+    return from_exported(program)
+
+
+TORCH_IMPORTER.set(from_model)
 
 
 def decompositions(custom: Mapping[str, Custom] | None = None) -> Any:

@@ -12,7 +12,12 @@ with warnings.catch_warnings():
     torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import relax_mlir
-from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.errors import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    ModelError,
+    UnsupportedError,
+)
 from relax_mlir.frontends.torch import from_exported
 from relax_mlir.tvm.relax.frontend import detach_params
 from relax_mlir.tvm.relax.frontend.torch import from_exported_program
@@ -318,3 +323,35 @@ def test_user_defined_rules() -> None:
     )
 
     assert found.tolist() == [1, 1, 1]
+
+
+def test_compile_takes_programs_and_modules() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        expected = network(x).numpy()
+    batch = torch.export.Dim("batch")
+    program = torch.export.export(network, (x,), dynamic_shapes=({0: batch},))
+
+    for model in (
+        relax_mlir.compile(network, example_inputs=(x,)),
+        relax_mlir.compile(program),
+    ):
+        np.testing.assert_allclose(model(x.numpy())[0], expected, rtol=1e-5, atol=1e-6)
+    assert relax_mlir.compile(program)(torch.randn(5, 4))[0].shape == (5, 3)
+
+
+def test_compile_explains_what_modules_need() -> None:
+    network = torch.nn.Linear(4, 3)
+    x = torch.randn(2, 4)
+    with pytest.raises(ArgumentTypeError, match=r"expected `example_inputs`.*Hint"):
+        relax_mlir.compile(network)
+    with pytest.raises(ArgumentValueError, match=r"Hint: `model\.eval\(\)`"):
+        relax_mlir.compile(network, example_inputs=(x,))
+    with pytest.raises(ArgumentTypeError, match="`shapes`: expected an ONNX model"):
+        relax_mlir.compile(network.eval(), shapes={"x": [1, 4]})
+    with pytest.raises(UnsupportedError, match="torch cannot export it"):
+        relax_mlir.compile(network.eval(), example_inputs=(x, x))
+    program = torch.export.export(network.eval(), (x,))
+    with pytest.raises(ArgumentTypeError, match="which has them already"):
+        relax_mlir.compile(program, example_inputs=(x,))
