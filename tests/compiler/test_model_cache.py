@@ -66,7 +66,7 @@ def test_the_second_time_it_is_loaded(
     first = relax_mlir.compile(path, cache=tmp_path / "cache")
     second = relax_mlir.compile(str(path), cache=tmp_path / "cache", threads=2)
 
-    assert compiled == [path]
+    assert len(compiled) == 1
     assert second.threads == 2
     np.testing.assert_array_equal(run(first), run(second))
     assert first.signature == second.signature

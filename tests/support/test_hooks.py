@@ -19,7 +19,8 @@ def test_every_hook_is_set_by_its_provider(hook: Hook[object]) -> None:
 
 
 def test_the_list_has_no_provider_without_a_hook() -> None:
-    assert len(hooks._PROVIDERS) == 4
+    # That of programs of torch needs torch; its tests use it.
+    assert len(hooks._PROVIDERS) == 4 + 1
 
 
 @pytest.mark.slow  # 1 s: processes that import little
