@@ -14,13 +14,14 @@ from torch._dynamo.backends.common import aot_autograd
 
 from relax_mlir.compiler.driver import compile
 from relax_mlir.compiler.options import INHERITED
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import RelaxError, UnsupportedError
 from relax_mlir.frontends.torch.graph import Custom
 from relax_mlir.frontends.torch.importer import decompositions, from_graph
+from relax_mlir.frontends.torch.partition import log, partitioned
 
 __all__ = ["relax_mlir_backend"]
 
-_OWN_OPTIONS = ("freeze", "custom_convert_map")
+_OWN_OPTIONS = ("freeze", "custom_convert_map", "require_full_compilation")
 
 
 def relax_mlir_backend(
@@ -32,9 +33,9 @@ def relax_mlir_backend(
 ) -> Callable[..., Any]:
     """Compile a graph captured by TorchDynamo.
 
-    Tensors are passed by DLPack, without copies. Only inference is supported: results have
-    no gradients, and requesting one is an error. An operator without a rule is an error,
-    too: there is no fallback to torch's own kernels.
+    Tensors are passed by DLPack, without copies. What has no rule, or is not on the CPU,
+    stays in torch: the logger ``relax_mlir.torch`` names it, once for each graph. Where
+    gradients may be requested, forward and backward graphs are compiled.
 
     Args:
         module: the graph.
@@ -43,11 +44,13 @@ def relax_mlir_backend(
             ``threads``, ``cache`` and ``tuning`` as for :func:`relax_mlir.compile`;
             ``custom_convert_map`` as for :func:`from_exported`; ``freeze`` makes weights
             constants, which are folded and prepacked: for models whose weights do not
-            change any more.
+            change any more, and which have no gradients; ``require_full_compilation`` makes it an error if an operator
+            has no rule.
         mode: only None or ``default``; an argument of ``torch.compile``.
 
     Raises:
-        UnsupportedError: an operator has no rule, or a tensor is not on the CPU.
+        UnsupportedError: of ``require_full_compilation``: an operator has no rule, or a
+            tensor is not on the CPU.
         ValueError: an option is unknown.
     """
     chosen = dict(options or {})
@@ -59,20 +62,26 @@ def relax_mlir_backend(
         raise ValueError(
             f"options: expected {', '.join(sorted(known))}, got {', '.join(unknown)}"
         )
-    _check_devices(example_inputs)
-    return _compiled(module, list(example_inputs), chosen)
+    is_strict = chosen.pop("require_full_compilation", False)
+    problem = _wrong_device(example_inputs)
+    if problem is not None:
+        if is_strict:
+            raise UnsupportedError(problem)
+        log(f"left to torch: a graph, whose {problem}")
+        return module.forward
+    return _compiled(module, list(example_inputs), chosen, is_strict)
 
 
-def _check_devices(inputs: Sequence[Any]) -> None:
+def _wrong_device(inputs: Sequence[Any]) -> str | None:
+    """The first input that is not on the CPU, in words."""
     for number, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            raise UnsupportedError(
-                f"input {number}: expected a tensor on the CPU, got one on `{value.device}`"
-            )
+            return f"input {number}: expected a tensor on the CPU, got one on `{value.device}`"
+    return None
 
 
 def _compiled(
-    module: Any, inputs: list[Any], options: dict[str, Any]
+    module: Any, inputs: list[Any], options: dict[str, Any], is_strict: bool
 ) -> Callable[..., Any]:
     custom: Mapping[str, Custom] | None = options.pop("custom_convert_map", None)
     frozen = _weights(inputs) if options.pop("freeze", False) else {}
@@ -82,18 +91,32 @@ def _compiled(
         kept = frozen if len(given) == len(inputs) else {}
         mutated = _mutated_inputs() if kept else set()
         kept = {n: value for n, value in kept.items() if n not in mutated}
-        return _Graph.of(graph, kept, custom, options)
+
+        def compile_graph(
+            part: Any, constants: Mapping[int, Any]
+        ) -> Callable[..., Any]:
+            return _Graph.of(part, constants, custom, options)
+
+        try:
+            return compile_graph(graph, kept)
+        except RelaxError:
+            if is_strict:
+                raise
+            return partitioned(graph, kept, custom, compile_graph)
 
     split = aot_autograd(
         fw_compiler=build,
+        bw_compiler=build,
         inference_compiler=build,
         decompositions=dict(decompositions(custom)),
     )
-    with torch.no_grad():
-        plain = split(module, inputs)
     wants_gradients = torch.is_grad_enabled() and any(
         isinstance(i, torch.Tensor) and i.requires_grad for i in inputs
     )
+    if wants_gradients and not frozen:
+        return split(module, inputs)
+    with torch.no_grad():
+        plain = split(module, inputs)
     return _guarded(plain) if wants_gradients else plain
 
 
@@ -132,8 +155,8 @@ class _Inference(torch.autograd.Function):
         """
         del ctx, gradients
         raise UnsupportedError(
-            "backend `relax_mlir`: expected inference, got a call of `backward`. Hint: train "
-            "without `torch.compile`, or with another backend."
+            "backend `relax_mlir`: expected inference, since weights are constants, got a call "
+            "of `backward`. Hint: train without the option `freeze`."
         )
 
 

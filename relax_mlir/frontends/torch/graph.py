@@ -17,11 +17,32 @@ from relax_mlir.objects.block_builder import BlockBuilder
 from relax_mlir.objects.expr import Expr, Var
 from relax_mlir.objects.expr.struct_info import TensorStructInfo
 
-__all__ = ["Custom", "GraphImporter", "operator_name"]
+__all__ = [
+    "Custom",
+    "GraphImporter",
+    "NodeError",
+    "is_getitem",
+    "is_size",
+    "operator_name",
+    "uncovered",
+]
 
 Custom = Callable[[Any, "GraphImporter"], Any]
 """A user-defined rule: maps a node and the importer, with its ``env`` and
 ``block_builder``, to the node's value."""
+
+
+class NodeError(UnsupportedError):
+    """A node of a graph cannot be imported.
+
+    Attributes:
+        node: its name.
+    """
+
+    def __init__(self, message: str, node: str) -> None:
+        super().__init__(message)
+        self.node = node
+
 
 _SHOWN = 3  # nodes listed per operator without a rule
 
@@ -69,7 +90,7 @@ class GraphImporter:
         try:
             return self._parameter(node, name)
         except NotImplementedError as error:
-            raise UnsupportedError(f"input `{name}`: {error}") from error
+            raise NodeError(f"input `{name}`: {error}", node.name) from error
 
     def _parameter(self, node: Any, name: str) -> Var:
         found = node.meta["val"]
@@ -95,7 +116,7 @@ class GraphImporter:
         try:
             self.env[node] = constant_of(tensor)
         except NotImplementedError as error:
-            raise UnsupportedError(f"weight `{node.name}`: {error}") from error
+            raise NodeError(f"weight `{node.name}`: {error}", node.name) from error
 
     def check_covered(self, graph: Any) -> None:
         """Check that every operator has a rule.
@@ -104,9 +125,8 @@ class GraphImporter:
             UnsupportedError: some have none; the message lists all of them.
         """
         missing: dict[str, list[str]] = {}
-        for node in graph.nodes:
-            if node.op == "call_function" and not self._is_known(node):
-                missing.setdefault(operator_name(node.target), []).append(node.name)
+        for node in uncovered(graph, self.custom):
+            missing.setdefault(operator_name(node.target), []).append(node.name)
         if not missing:
             return
         lines = [_uncovered(name, nodes) for name, nodes in sorted(missing.items())]
@@ -115,16 +135,6 @@ class GraphImporter:
             f"graph: {many} without a rule: {'; '.join(lines)}. Hint: "
             "`custom_convert_map` takes rules of your own."
         )
-
-    def _is_known(self, node: Any) -> bool:
-        if _is_size(node) or _is_getitem(node) or self._custom_of(node) is not None:
-            return True
-        return operator_name(node.target) in rules()
-
-    def _custom_of(self, node: Any) -> Custom | None:
-        name = operator_name(node.target)
-        short = getattr(node.target, "__name__", name)
-        return self.custom.get(name) or self.custom.get(short)
 
     def run(self, graph: Any, owner: Any) -> Any:
         """Emit all calls of a graph; its inputs are bound already.
@@ -141,7 +151,7 @@ class GraphImporter:
         """
         returned: Sequence[Any] = ()
         for node in graph.nodes:
-            if node.op == "call_function" and not _is_size(node):
+            if node.op == "call_function" and not is_size(node):
                 self.env[node] = self._called(node)
             elif node.op == "get_attr":
                 self._set_attribute(node, owner)
@@ -160,15 +170,15 @@ class GraphImporter:
 
     def _called(self, node: Any) -> Any:
         try:
-            custom = self._custom_of(node)
+            custom = _custom_rule(node, self.custom)
             if custom is not None:
                 return custom(node, self)
-            if _is_getitem(node):
+            if is_getitem(node):
                 return self.env[node.args[0]][node.args[1]]
             rule = rules()[operator_name(node.target)]
             return self._emitted(rule, node)
         except NotImplementedError as error:
-            raise UnsupportedError(f"{_location(node)}: {error}") from error
+            raise NodeError(f"{_location(node)}: {error}", node.name) from error
         except (RelaxError, ValueError, TypeError) as error:
             raise ModelError(f"{_location(node)}: {error}") from error
 
@@ -179,7 +189,25 @@ class GraphImporter:
         return [None if r is None else self.block_builder.emit(r) for r in result]
 
 
-def _is_size(node: Any) -> bool:
+def uncovered(graph: Any, custom: Mapping[str, Custom] | None) -> list[Any]:
+    """The calls of a graph whose operators have no rule."""
+    return [
+        node
+        for node in graph.nodes
+        if node.op == "call_function"
+        and not (is_size(node) or is_getitem(node))
+        and _custom_rule(node, custom or {}) is None
+        and operator_name(node.target) not in rules()
+    ]
+
+
+def _custom_rule(node: Any, custom: Mapping[str, Custom]) -> Custom | None:
+    name = operator_name(node.target)
+    short = getattr(node.target, "__name__", name)
+    return custom.get(name) or custom.get(short)
+
+
+def is_size(node: Any) -> bool:
     """Whether a node computes a number from sizes, or asserts one; it needs no code."""
     found = node.meta.get("val")
     if isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool, int, bool)):
@@ -202,7 +230,8 @@ _CHECKS = frozenset(
 )
 
 
-def _is_getitem(node: Any) -> bool:
+def is_getitem(node: Any) -> bool:
+    """Whether a node takes an element of the results of another."""
     return operator_name(node.target) == "getitem"
 
 

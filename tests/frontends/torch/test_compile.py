@@ -1,8 +1,10 @@
 """``torch.compile(model, backend="relax_mlir")``."""
 
+import copy
 import warnings
 from typing import Any
 
+import numpy as np
 import pytest
 
 with warnings.catch_warnings():
@@ -132,19 +134,107 @@ def test_views_of_non_row_major_results() -> None:
         assert ours.stride() == theirs.stride()
 
 
-def test_gradients_are_rejected() -> None:
+def test_training() -> None:
+    model = block().train()
+    same = copy.deepcopy(model)
+    x, labels = torch.randn(4, 3, 6, 6), torch.tensor([0, 1, 1, 0])
+    losses: list[list[float]] = []
+    for trained, call in (
+        (model, torch.compile(model, backend="relax_mlir")),
+        (same, same),
+    ):
+        optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+        losses.append([])
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(call(x), labels)
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(float(loss.detach()))
+
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert losses[0][-1] < losses[0][0]
+    for ours, theirs in zip(model.parameters(), same.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_frozen_models_are_rejected() -> None:
     model, x = nn.Linear(3, 2), torch.randn(4, 3)
-    result = torch.compile(model, backend="relax_mlir")(x)
+    options = {"freeze": True}
+    result = torch.compile(model, backend="relax_mlir", options=options)(x)
 
     assert_close(result, model(x))
     with pytest.raises(
-        UnsupportedError, match="expected inference, got a call of `backward`"
+        UnsupportedError, match="expected inference, since weights are constants"
     ):
         result.sum().backward()
 
 
-def test_uncovered_operators_do_not_fall_back() -> None:
-    compiled = torch.compile(torch.special.bessel_j0, backend="relax_mlir")
+def mixed(x: Any, w: Any) -> Any:
+    """Operators with rules before, between and after two that have none."""
+    a = torch.relu(x @ w)
+    b = torch.special.bessel_j0(a) * 2 + a.sum(1, keepdim=True)
+    return torch.softmax(torch.linalg.eigvalsh(b @ b.T), 0), b.split(2, 1), a
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_has_no_rule_stays_in_torch(
+    dynamic: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiled = torch.compile(mixed, backend="relax_mlir", dynamic=dynamic)
+    w = torch.randn(4, 6)
+
+    for rows in (5, 7) if dynamic else (5,):
+        x = torch.randn(rows, 4)
+        eigenvalues, parts, a = compiled(x, w)
+        expected = mixed(x, w)
+        torch.testing.assert_close(eigenvalues, expected[0], rtol=1e-3, atol=1e-4)
+        assert_close((*parts, a), (*expected[1], expected[2]))
+
+    records = [r for r in caplog.records if r.name == "relax_mlir.torch"]
+    (record,) = records
+    assert record.getMessage() == (
+        "torch.compile: left to torch: `aten._linalg_eigh.default`, "
+        "`aten.special_bessel_j0.default`"
+    )
+
+
+def test_what_a_rule_refuses_stays_in_torch(caplog: pytest.LogCaptureFixture) -> None:
+    def function(x: Any) -> Any:
+        return torch.view_as_real(torch.fft.fft(x * 2)) + 1
+
+    compiled = torch.compile(function, backend="relax_mlir")
+    x = torch.randn(3, 8)
+
+    assert_close(compiled(x), function(x))
+    assert "left to torch" in caplog.text
+
+
+def test_weights_are_frozen_in_parts_of_a_graph() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 8), nn.Linear(8, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.second(torch.special.bessel_j0(self.first(x)))
+
+    model = Model().eval()
+    compiled = torch.compile(model, backend="relax_mlir", options={"freeze": True})
+    x = torch.randn(3, 4)
+
+    with torch.no_grad():
+        expected = model(x)
+        assert_close(compiled(x), expected)
+        model.second.weight.zero_()
+        assert_close(compiled(x), expected)
+
+
+def test_full_compilation_may_be_required() -> None:
+    options = {"require_full_compilation": True}
+    compiled = torch.compile(
+        torch.special.bessel_j0, backend="relax_mlir", options=options
+    )
 
     with pytest.raises(Exception, match=r"`aten.special_bessel_j0.default`: 1 node"):
         compiled(torch.ones(3))

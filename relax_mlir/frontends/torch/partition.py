@@ -1,0 +1,205 @@
+"""Partition of a captured graph: operators without a rule stay in torch.
+
+Connected operators that have rules become subgraphs, by torch's partitioner; each is compiled.
+What is left runs in torch between them.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+from torch import fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.utils.fuser_utils import fuse_by_partitions
+
+from relax_mlir.errors import RelaxError
+from relax_mlir.frontends.torch.graph import (
+    Custom,
+    NodeError,
+    is_getitem,
+    is_size,
+    operator_name,
+    uncovered,
+)
+
+__all__ = ["CompileGraph", "log", "partitioned"]
+
+_LOGGER = logging.getLogger("relax_mlir.torch")
+_PREFIX = "relax_mlir_subgraph_"
+
+CompileGraph: TypeAlias = Callable[[Any, Mapping[int, Any]], Callable[..., Any]]
+"""Compiles a graph, with constant tensors in place of inputs by index, to a function of a
+list of tensors."""
+
+
+def partitioned(
+    graph: Any,  # Any: torch.fx.GraphModule
+    frozen: Mapping[int, Any],
+    custom: Mapping[str, Custom] | None,
+    compile_graph: CompileGraph,
+) -> Callable[..., Any]:
+    """Compile what has rules; the function of a list of inputs runs it, and the rest in torch.
+
+    Args:
+        graph: a graph of ATen operators.
+        frozen: constant tensors in place of inputs, by index.
+        custom: user-defined rules by operator name.
+        compile_graph: compiles a subgraph.
+    """
+    left = {node.name for node in uncovered(graph.graph, custom)}
+    constants = dict(_constants(graph, frozen))
+    reasons: list[str] = []
+    while True:
+        whole = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+        parts = _subgraphs(whole, left)
+        failure = _replace(whole, parts, constants, compile_graph)
+        if failure is None:
+            break
+        part, error = failure
+        reasons.append(str(error))
+        left |= part.nodes_of(error)
+    _report(graph, left, reasons)
+    return _boxed(whole)
+
+
+def _replace(
+    whole: Any,
+    parts: Sequence[_Subgraph],
+    constants: Mapping[str, Any],
+    compile_graph: CompileGraph,
+) -> tuple[_Subgraph, RelaxError] | None:
+    """Replace subgraphs by compiled functions; returns the first that cannot be compiled."""
+    part = None
+    try:
+        for part in parts:
+            function = compile_graph(part.module, part.frozen(constants))
+            setattr(whole, part.name, _Compiled(function))
+    except RelaxError as error:
+        assert part is not None
+        return part, error
+    return None
+
+
+def log(text: str) -> None:
+    """Tell what is left to torch, at the level ``WARNING``."""
+    _LOGGER.warning("torch.compile: %s", text)
+
+
+@dataclass(frozen=True)
+class _Subgraph:
+    """A part of a graph to compile.
+
+    Attributes:
+        name: of the call in the whole graph.
+        module: its graph.
+        inputs: names of the whole graph's nodes that it takes.
+    """
+
+    name: str
+    module: Any  # Any: torch.fx.GraphModule
+    inputs: Sequence[str]
+
+    def frozen(self, constants: Mapping[str, Any]) -> dict[int, Any]:
+        """The inputs that are constant tensors, by index."""
+        return {
+            number: constants[name]
+            for number, name in enumerate(self.inputs)
+            if name in constants
+        }
+
+    def nodes_of(self, error: RelaxError) -> set[str]:
+        """The nodes to leave to torch: that of the error, or all."""
+        calls = {n.name: n for n in self.module.graph.nodes if n.op == "call_function"}
+        name = error.node if isinstance(error, NodeError) else None
+        if name in calls:
+            return {name}
+        users = (n.name for n in calls.values() if name in map(str, n.all_input_nodes))
+        return set(users) or set(calls)
+
+
+class _Support(OperatorSupportBase):
+    """What the partitioner may put into a subgraph."""
+
+    def __init__(self, left: set[str]) -> None:
+        self._left = left
+
+    def is_node_supported(self, submodules: Mapping[str, Any], node: Any) -> bool:
+        """Whether a node can be compiled; elements of results go with their call."""
+        if node.op != "call_function" or is_size(node):
+            return False
+        if is_getitem(node):
+            return self.is_node_supported(submodules, node.args[0])
+        return node.name not in self._left
+
+
+def _subgraphs(whole: Any, left: set[str]) -> list[_Subgraph]:
+    """Make calls of subgraphs of what is not left to torch."""
+    partitioner = CapabilityBasedPartitioner(
+        whole, _Support(left), allows_single_node_partition=True
+    )
+    partitions = [p.nodes for p in partitioner.propose_partitions()]
+    fuse_by_partitions(whole, partitions, _PREFIX, always_return_tuple=True)
+    return [
+        _Subgraph(node.target, getattr(whole, node.target), [str(a) for a in node.args])
+        for node in whole.graph.nodes
+        if node.op == "call_module" and node.target.startswith(_PREFIX)
+    ]
+
+
+def _constants(graph: Any, frozen: Mapping[int, Any]) -> Iterator[tuple[str, Any]]:
+    """Constant tensors by the name of their node: frozen inputs, and attributes."""
+    placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    for number, tensor in frozen.items():
+        yield placeholders[number].name, tensor
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            value = graph
+            for part in node.target.split("."):
+                value = getattr(value, part)
+            if isinstance(value, torch.Tensor):
+                node.meta.setdefault("val", value)
+                yield node.name, value
+
+
+class _Compiled(torch.nn.Module):
+    """A compiled subgraph as a module that torch's graph calls."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def forward(self, *inputs: Any) -> Any:
+        """Run the compiled function."""
+        return self._function(list(inputs))
+
+
+def _boxed(whole: Any) -> Callable[..., Any]:
+    """A graph in torch's boxed calling convention: one list of inputs."""
+
+    def run(inputs: list[Any]) -> Any:
+        with torch.no_grad():
+            return whole(*inputs)
+
+    run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
+    return run
+
+
+def _report(graph: Any, left: set[str], reasons: Sequence[str]) -> None:
+    """Log what is left to torch, and why, in one line."""
+    names: dict[str, int] = {}
+    for node in graph.graph.nodes:
+        if node.name in left:
+            name = operator_name(node.target)
+            names[name] = names.get(name, 0) + 1
+    shown = ", ".join(
+        f"`{name}`" + (f" ({count} times)" if count > 1 else "")
+        for name, count in sorted(names.items())
+    )
+    why = f": {'; '.join(reasons)}" if reasons else ""
+    log(f"left to torch: {shown}{why}")
