@@ -116,11 +116,16 @@ class _Subgraph:
     def nodes_of(self, error: RelaxError) -> set[str]:
         """The nodes to leave to torch: that of the error, or all."""
         calls = {n.name: n for n in self.module.graph.nodes if n.op == "call_function"}
-        name = error.node if isinstance(error, NodeError) else None
-        if name in calls:
-            return {name}
-        users = (n.name for n in calls.values() if name in map(str, n.all_input_nodes))
-        return set(users) or set(calls)
+        if not isinstance(error, NodeError):
+            return set(calls)
+        if error.node in calls:
+            return {error.node}
+        users = {
+            name
+            for name, call in calls.items()
+            if error.node in [source.name for source in call.all_input_nodes]
+        }
+        return users or set(calls)
 
 
 class _Support(OperatorSupportBase):
