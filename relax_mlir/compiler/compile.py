@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.process_exit import awaited_at_exit
 from relax_mlir.support.files import check_path_name
+from relax_mlir.support.log import log
 from relax_mlir.targets.target import Target, target_device
 
 __all__ = ["compile"]
@@ -120,20 +122,28 @@ def compile(
     )
     arguments = {"shapes": shapes, "values": values, "example_inputs": example_inputs}
     entry = _cache_entry(mod, options, arguments) if options.is_cacheable else None
+    start = time.perf_counter()
     cached = None if entry is None else entry.load(threads)
     if cached is not None:
+        log(20, "compile", "loaded from the cache in %.0f ms", _ms_since(start))
         return cached
     # Imported late: a cache hit does not pay for loading the passes.
     from relax_mlir.compiler.dispatch import compile_module
     from relax_mlir.compiler.module_kind import module_of
 
     compiled = compile_module(module_of(mod, **arguments), options)
+    log(20, "compile", "compiled for `%s` in %.0f ms", target, _ms_since(start))
     if entry is not None and isinstance(compiled, CompiledModel):
         current = _cache_entry(mod, options, arguments)
         # The file may have changed since it was hashed.
         if current is not None and current.key == entry.key:
             entry.store(compiled)
     return compiled
+
+
+def _ms_since(start: float) -> float:
+    """Milliseconds since a time of ``time.perf_counter``."""
+    return 1e3 * (time.perf_counter() - start)
 
 
 def _gpu_capability(target: str | Target) -> int | None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.runtime.elements import element_type
+from relax_mlir.runtime.jit_statistics import JITStatistics
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.serializable import Serializable
 from relax_mlir.runtime.signature import Parameter, Signature
@@ -95,6 +96,49 @@ class CompiledModel(Serializable):
             TypeError, ValueError: as for a call; or ``calls`` is not positive.
             UnsupportedError: subgraphs of the model are JIT-compiled.
         """
+
+    def statistics(self) -> JITStatistics:
+        """What the model has compiled while it ran: nothing, if it is compiled as a whole."""
+        return JITStatistics() if self.source is None else self.source.statistics
+
+    def warm_up(
+        self,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        values: Mapping[str, Any] | None = None,  # Any: DLPack arrays
+    ) -> None:
+        """Run the model once, so that later calls with such inputs wait for nothing.
+
+        It compiles what is compiled at run time, allocates memory and starts threads.
+
+        Args:
+            shapes: of inputs with open sizes, by name.
+            values: of inputs whose values matter, such as those that decide on what is
+                computed; zeros by default.
+
+        Raises:
+            ValueError: a shape is missing; or it, or a value, does not fit.
+            TypeError: there is no such input.
+        """
+        given = {**(shapes or {}), **(values or {})}
+        unknown = [name for name in given if name not in self.input_names]
+        if unknown:
+            raise TypeError(f"warm_up: {_wrong_names(self.input_names, list(given))}")
+        inputs: list[Any] = []
+        for parameter in self.signature.inputs:
+            name = parameter.name
+            if values is not None and name in values:
+                inputs.append(values[name])
+                continue
+            shape = (shapes or {}).get(name, parameter.shape)
+            if not parameter.dtype or not all(isinstance(n, int) for n in shape):
+                raise ValueError(
+                    f"warm_up: input `{name}`: expected a shape or a value, since its type is "
+                    f"{parameter}. Hint: `warm_up(shapes={{{name!r}: ...}})`"
+                )
+            inputs.append(
+                np.zeros([int(n) for n in shape], element_type(parameter.dtype))
+            )
+        self(*inputs)
 
     def _bound(
         self, arrays: tuple[Any, ...], out: Any, named: Mapping[str, Any]

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from relax_mlir.runtime.jit_statistics import JITCounters, JITStatistics
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.onnx_source import DeclaredInput, OnnxSource
 from relax_mlir.support.hooks import Hook
@@ -37,6 +38,12 @@ class SourceModel:
 
     source: OnnxSource
     options: Mapping[str, Any]  # Any: JSON
+    counters: JITCounters = field(default_factory=JITCounters)
+
+    @property
+    def statistics(self) -> JITStatistics:
+        """Compilations for other sizes."""
+        return self.counters.statistics
 
     def results(self, arrays: Sequence[Any], refusal: ValueError) -> list[np.ndarray]:
         """The outputs of a call that the compiled code rejected.

@@ -7,6 +7,7 @@ compiles the model's source for its sizes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,7 +39,10 @@ def run(
     """
     if source not in _subgraphs:
         subgraph = JITSubgraph(onnx.ModelProto.FromString(source.source.model))
-        options = jit_options(CompileOptions.from_fields(source.options))
+        options = replace(
+            jit_options(CompileOptions.from_fields(source.options)),
+            counters=source.counters,
+        )
         _subgraphs[source] = subgraph, options
     subgraph, options = _subgraphs[source]
     token = JIT_OPTIONS.set(options)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,7 @@ from relax_mlir.runtime.host.jit_options import JIT_OPTIONS, JITOptions
 from relax_mlir.runtime.host.vm_executable import NativeFunction, VMExecutable
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, cuda, empty, shared
 from relax_mlir.runtime.registry import register_func
+from relax_mlir.support.log import log
 from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["JITSubgraph", "is_tensor", "is_text", "run_subgraph", "type_proto"]
@@ -268,11 +270,12 @@ class _Specialization:
     def code(self, profile: ShapeProfile) -> _Code:
         """Code for a shape profile, compiled if missing."""
         code = _programs.get((self._key, profile))
-        if code is None:
-            with self._lock:
-                code = _programs.get((self._key, profile)) or self._compile_for(profile)
-                _programs.set((self._key, profile), code)
-        return code
+        if code is not None:
+            JIT_OPTIONS.get().counters.count_hit()
+            return code
+        with self._lock:
+            code = _programs.get((self._key, profile)) or self._compile_for(profile)
+            return _programs.set((self._key, profile), code)
 
     def _compile_for(self, profile: ShapeProfile) -> _Code:
         # Numbers that are not positive are never generalised.
@@ -308,6 +311,24 @@ class _Specialization:
         self, entries: Sequence[int | str]
     ) -> tuple[_Code, Sequence[Constraint]]:
         """Compile for numbers and names of symbols; returns code and its constraints."""
+        start = time.perf_counter()
+        try:
+            return self._compiled_now(entries)
+        finally:
+            compile_ms = 1e3 * (time.perf_counter() - start)
+            JIT_OPTIONS.get().counters.count_compilation(compile_ms)
+            log(
+                20,  # INFO
+                "jit",
+                "compiled a subgraph of %d nodes with the inputs %s in %.0f ms",
+                len(self._model.graph.node),
+                ", ".join(name for name, _ in self._dynamic) or "none",
+                compile_ms,
+            )
+
+    def _compiled_now(
+        self, entries: Sequence[int | str]
+    ) -> tuple[_Code, Sequence[Constraint]]:
         rest = iter(entries)
         sizes = {
             name: [next(rest) for _ in range(ndim)] for name, ndim in self._dynamic

@@ -17,7 +17,8 @@ from relax_mlir.compiler.options import INHERITED
 from relax_mlir.errors import RelaxError, UnsupportedError
 from relax_mlir.frontends.torch.graph import Custom
 from relax_mlir.frontends.torch.importer import decompositions, from_graph
-from relax_mlir.frontends.torch.partition import log, partitioned
+from relax_mlir.frontends.torch.partition import partitioned
+from relax_mlir.support.log import log
 
 __all__ = ["relax_mlir_backend"]
 
@@ -67,7 +68,7 @@ def relax_mlir_backend(
     if problem is not None:
         if is_strict:
             raise UnsupportedError(problem)
-        log(f"left to torch: a graph, whose {problem}")
+        log(30, "torch", "torch.compile: left to torch: a graph, whose %s", problem)
         return module.forward
     return _compiled(module, list(example_inputs), chosen, is_strict)
 

@@ -7,7 +7,6 @@ What is left runs in torch between them.
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,10 +26,10 @@ from relax_mlir.frontends.torch.graph import (
     operator_name,
     uncovered,
 )
+from relax_mlir.support.log import log
 
-__all__ = ["CompileGraph", "log", "partitioned"]
+__all__ = ["CompileGraph", "partitioned"]
 
-_LOGGER = logging.getLogger("relax_mlir.torch")
 _PREFIX = "relax_mlir_subgraph_"
 
 CompileGraph: TypeAlias = Callable[[Any, Mapping[int, Any]], Callable[..., Any]]
@@ -84,11 +83,6 @@ def _replace(
         assert part is not None
         return part, error
     return None
-
-
-def log(text: str) -> None:
-    """Tell what is left to torch, at the level ``WARNING``."""
-    _LOGGER.warning("torch.compile: %s", text)
 
 
 @dataclass(frozen=True)
@@ -207,4 +201,4 @@ def _report(graph: Any, left: set[str], reasons: Sequence[str]) -> None:
         for name, count in sorted(names.items())
     )
     why = f": {'; '.join(reasons)}" if reasons else ""
-    log(f"left to torch: {shown}{why}")
+    log(30, "torch", "torch.compile: left to torch: %s%s", shown, why)

@@ -97,6 +97,7 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.tensor_maps",
     "relax_mlir.runtime.cuda.smoke_run",
     "relax_mlir.runtime.elements",
+    "relax_mlir.runtime.jit_statistics",
     "relax_mlir.runtime.model_file",
     "relax_mlir.runtime.process_exit",
     "relax_mlir.runtime.profile",

@@ -13,6 +13,7 @@ from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.gpu_array import GPUArray, borrow, describe_layout
 from relax_mlir.runtime.host.instructions import to_value
 from relax_mlir.runtime.host.vm_executable import VMExecutable
+from relax_mlir.runtime.jit_statistics import JITStatistics
 from relax_mlir.runtime.ndarray import (
     NDArray,
     cuda,
@@ -120,6 +121,9 @@ class JITModel(CompiledModel):
             CompileError: the model is compiled for the CPU.
         """
         return JITModel(self.executable.on(cuda(ordinal)), self.signature)
+
+    def statistics(self) -> JITStatistics:
+        return self.executable.options.counters.statistics
 
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
         raise UnsupportedError(

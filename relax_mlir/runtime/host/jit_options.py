@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
 
+from relax_mlir.runtime.jit_statistics import JITCounters
 from relax_mlir.runtime.process_exit import begin_call, end_call
 
 __all__ = ["JIT_OPTIONS", "JITOptions"]
@@ -24,6 +25,7 @@ class JITOptions:
         ordinal: of the GPU.
         text: the options that a model file holds, in JSON; empty for the defaults.
         inherited: the options of a compilation in this process; None for a loaded model.
+        counters: of the model's compilations; no part of the options' identity.
     """
 
     threads: int = 1
@@ -31,6 +33,9 @@ class JITOptions:
     ordinal: int = 0
     text: str = ""
     inherited: Hashable = None
+    counters: JITCounters = field(
+        default_factory=JITCounters, compare=False, repr=False
+    )
 
     def to_fields(self) -> Mapping[str, Any]:  # Any: JSON
         """The options in JSON form."""
