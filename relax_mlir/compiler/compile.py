@@ -19,7 +19,7 @@ from relax_mlir.support.files import check_path_name
 from relax_mlir.support.log import log
 from relax_mlir.targets.target import Target, target_device
 
-__all__ = ["compile"]
+__all__ = ["cache_entry", "compile"]
 
 
 @awaited_at_exit
@@ -121,7 +121,7 @@ def compile(
         tir_pipeline=tir_pipeline,
     )
     arguments = {"shapes": shapes, "values": values, "example_inputs": example_inputs}
-    entry = _cache_entry(mod, options, arguments) if options.is_cacheable else None
+    entry = cache_entry(mod, options, arguments)
     start = time.perf_counter()
     cached = None if entry is None else entry.load(threads)
     if cached is not None:
@@ -134,7 +134,7 @@ def compile(
     compiled = compile_module(module_of(mod, **arguments), options)
     log(20, "compile", "compiled for `%s` in %.0f ms", target, _ms_since(start))
     if entry is not None and isinstance(compiled, CompiledModel):
-        current = _cache_entry(mod, options, arguments)
+        current = cache_entry(mod, options, arguments)
         # The file may have changed since it was hashed.
         if current is not None and current.key == entry.key:
             entry.store(compiled)
@@ -153,13 +153,19 @@ def _gpu_capability(target: str | Target) -> int | None:
     return None if target_device(target) == "cpu" else compute_capability()
 
 
-def _cache_entry(
+def cache_entry(
     mod: Any,
     options: CompileOptions,
     arguments: Mapping[str, Any],  # Any: of the importer
 ) -> CachedModel | None:
-    """Cache entry of a model that is a file, or the bytes of one; else None."""
-    if not isinstance(mod, (str, os.PathLike, bytes)):
+    """Cache entry of a model that is a file, or the bytes of one; else None.
+
+    Args:
+        mod: what is compiled.
+        options: compile options, some of which exclude caching.
+        arguments: of the importer, by name.
+    """
+    if not options.is_cacheable or not isinstance(mod, (str, os.PathLike, bytes)):
         return None
     target, tuning, cache = options.target, options.tuning, options.cache
     features = target.features if isinstance(target, Target) else ""
@@ -188,5 +194,7 @@ def _hashable(value: Any) -> Any:  # Any: arguments of the importer
     if isinstance(value, (list, tuple)):
         return [_hashable(item) for item in value]
     if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tobytes()
+        is_text = value.dtype == object  # with names of symbolic sizes
+        elements = value.tolist() if is_text else value.tobytes()
+        return value.dtype.str, value.shape, elements
     return value

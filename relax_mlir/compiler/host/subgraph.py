@@ -15,7 +15,7 @@ import json
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeGuard
 
@@ -24,6 +24,7 @@ import onnx
 from mlir import ir
 from onnx import helper
 
+from relax_mlir.compiler.compile import cache_entry
 from relax_mlir.compiler.dispatch import compile_module
 from relax_mlir.compiler.host.lru_cache import LRUCache, PerModelCache
 from relax_mlir.compiler.options import CompileOptions
@@ -34,6 +35,7 @@ from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, SIZED, STATIC
 from relax_mlir.ir.module import IRModule
 from relax_mlir.ir.size_constraints import constraints_of
+from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.host.devices import model_on_device
@@ -312,23 +314,28 @@ class _Specialization:
     ) -> tuple[_Code, Sequence[Constraint]]:
         """Compile for numbers and names of symbols; returns code and its constraints."""
         start = time.perf_counter()
+        is_load = False
         try:
-            return self._compiled_now(entries)
+            code, constraints, is_load = self._built(entries)
+            return code, constraints
         finally:
             compile_ms = 1e3 * (time.perf_counter() - start)
-            JIT_OPTIONS.get().counters.count_compilation(compile_ms)
+            counters = JIT_OPTIONS.get().counters
+            counters.count_compilation(compile_ms, is_load=is_load)
             log(
                 20,  # INFO
                 "jit",
-                "compiled a subgraph of %d nodes with the inputs %s in %.0f ms",
+                "%s a subgraph of %d nodes with the inputs %s in %.0f ms",
+                "loaded" if is_load else "compiled",
                 len(self._model.graph.node),
                 ", ".join(name for name, _ in self._dynamic) or "none",
                 compile_ms,
             )
 
-    def _compiled_now(
+    def _built(
         self, entries: Sequence[int | str]
-    ) -> tuple[_Code, Sequence[Constraint]]:
+    ) -> tuple[_Code, Sequence[Constraint], bool]:
+        """Code and its constraints; and whether it was loaded from the cache."""
         rest = iter(entries)
         sizes = {
             name: [next(rest) for _ in range(ndim)] for name, ndim in self._dynamic
@@ -339,16 +346,46 @@ class _Specialization:
             is_static = all(isinstance(entry, int) for entry in flat)
             dtype = self._types[name] if is_static else object
             values[name] = np.array(flat, dtype).reshape(shape)
-        module = import_onnx(self._model, shapes=sizes, values=values)
-        shapes = _parameter_shapes(module)
+        arguments = {"shapes": sizes, "values": values}
+        options = _compile_options(self._options)
+        entry = cache_entry(self._model.SerializeToString(), options, arguments)
+        loaded = None if entry is None else entry.load(options.threads)
+        if loaded is not None:
+            signature = loaded.signature
+            shapes = [list(parameter.dims) for parameter in signature.inputs]
+            constraints = [Constraint.parse(text) for text in signature.constraints]
+            indices = self._size_indices(entries, sizes, shapes)
+            return _code_of(loaded, indices, self._options), constraints, True
+        module = import_onnx(self._model, **arguments)
+        indices = self._size_indices(entries, sizes, _parameter_shapes(module))
+        compiled = compile_module(module, options)
+        if entry is not None and isinstance(compiled, CompiledModel):
+            entry.store(compiled)
+        code = _code_of(compiled, indices, self._options)
+        return code, constraints_of(module), False
+
+    def _size_indices(
+        self,
+        entries: Sequence[int | str],
+        sizes: Mapping[str, Sequence[int | str]],
+        shapes: Sequence[Sequence[str]],
+    ) -> list[int]:
+        """Indices of the entries that are passed as sizes of an extra array.
+
+        Args:
+            sizes: of the dynamic inputs, as they were given to the importer.
+            shapes: of the parameters that were made of them, and of the extra array.
+
+        Raises:
+            RelaxError: a symbolic size has become a number.
+        """
         input_sizes = [size for shape in shapes[: self._count] for size in shape]
         extra_sizes = [size for shape in shapes[self._count :] for size in shape[1:]]
         symbols = [entry for entry in entries if isinstance(entry, str)]
         expected = [str(s) for shape in sizes.values() for s in shape]
         if input_sizes != expected or not set(extra_sizes) <= set(symbols):
             raise RelaxError("subgraph: import resolved a symbolic size to a number")
-        size_indices = [list(entries).index(name) for name in extra_sizes]
-        return _compile(module, size_indices, self._options), constraints_of(module)
+        return [list(entries).index(name) for name in extra_sizes]
 
 
 def type_proto(value: object) -> onnx.TypeProto:
@@ -371,11 +408,12 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
     ]
 
 
-def _compile(
-    module: IRModule, size_indices: Sequence[int], options: JITOptions
+def _code_of(
+    compiled: Any,  # Any: what `compile_module` returns
+    size_indices: Sequence[int],
+    options: JITOptions,
 ) -> _Code:
-    """Compile a module."""
-    compiled = compile_module(module, _compile_options(options))
+    """The code of a compiled module."""
     if isinstance(compiled, CudaExecutable):
         function = NativeFunction.of(model_on_device(compiled, cuda(options.ordinal)))
         return _Code(function, None, size_indices)

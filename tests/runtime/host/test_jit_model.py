@@ -124,6 +124,7 @@ def test_machines_share_constants_and_code(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
     made: list[object] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # of the loaded model
 
     def noted(*args: Any) -> object:  # Any: those of compile_module
         made.append(args)

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx.parser
@@ -20,9 +21,9 @@ def parsed(body: str) -> onnx.ModelProto:
 SUM = "g (float[n, 4] x, int64[1] axis) => (float[a, b] y) { y = ReduceSum(x, axis) }"
 
 
-def test_calls_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_calls_are_counted(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     caplog.set_level(logging.INFO, "relax_mlir")
-    model = relax_mlir.compile(parsed(SUM))
+    model = relax_mlir.compile(parsed(SUM), cache=tmp_path)
     assert model.statistics() == JITStatistics()
     x = np.ones((3, 4), np.float32)
 
@@ -38,14 +39,30 @@ def test_calls_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     assert ("relax_mlir.compile", "compiled for `cpu`") in names
 
 
-def test_a_model_that_was_warmed_up_compiles_no_more() -> None:
-    model = relax_mlir.compile(parsed(SUM))
+def test_a_model_that_was_warmed_up_compiles_no_more(tmp_path: Path) -> None:
+    model = relax_mlir.compile(parsed(SUM), cache=tmp_path)
 
     model.warm_up(shapes={"x": [3, 4]}, values={"axis": np.array([1])})
 
     assert model.statistics().compilations == 1
     (y,) = model(np.ones((3, 4), np.float32), np.array([1]))
     np.testing.assert_array_equal(y, np.full((3, 1), 4))
+    assert model.statistics().compilations == 1
+
+
+def test_subgraphs_are_kept_on_disk(tmp_path: Path) -> None:
+    """A second process loads what a first one compiled, also for open sizes."""
+    x, axis = np.ones((3, 4), np.float32), np.array([0])
+    for compilations, loads in ((2, 0), (0, 2)):
+        model = relax_mlir.compile(parsed(SUM), cache=tmp_path)
+        for rows in (3, 5, 7):
+            given = np.ones((rows, 4), np.float32)
+            np.testing.assert_array_equal(model(given, axis)[0], np.full((1, 4), rows))
+        found = model.statistics()
+        assert (found.compilations, found.loads) == (compilations, loads)
+    # Other values, and other types, are other code.
+    model = relax_mlir.compile(parsed(SUM), cache=tmp_path)
+    np.testing.assert_array_equal(model(x, np.array([1]))[0], np.full((3, 1), 4))
     assert model.statistics().compilations == 1
 
 
@@ -67,7 +84,10 @@ def test_models_of_every_kind_are_warmed_up() -> None:
         model.warm_up(shapes={"x": [2, 5]})
 
 
-def test_other_broadcasting_is_counted() -> None:
+def test_other_broadcasting_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     model = relax_mlir.compile(
         parsed("g (float[n] x, float[m] w) => (float[k] y) { y = Add(x, w) }")
     )
