@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BUILD := build
 TORCH := .venv-torch/bin
+LEARN := .venv-learn/bin
 BENCH := .venv-bench/bin
 AUDIT := .venv-audit/bin
 
@@ -15,7 +16,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: applications help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit release node-mutants slices two-paths scripts every-case nightly
+.PHONY: applications pipelines help env run test test-fast pytest bench bench-gpu gpu-cases fuzz guard guard-tests mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean typing wheel audit release node-mutants slices two-paths scripts every-case nightly
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -94,6 +95,14 @@ torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with to
 $(TORCH)/.installed: pyproject.toml requirements.lock
 	$(call locked,$(TORCH))
 	$(TORCH)/pip install -q --no-build-isolation -e packaging/runtime -e '.[test,native,torch-test]'
+	touch $@
+
+pipelines: $(LEARN)/.installed  ## Compile pipelines of scikit-learn, LightGBM and XGBoost, compare with their predictions
+	OMP_NUM_THREADS=1 $(LEARN)/python -m tests.pipelines
+
+$(LEARN)/.installed: pyproject.toml requirements.lock
+	$(call locked,$(LEARN))
+	$(LEARN)/pip install -q --no-build-isolation -e packaging/runtime -e '.[test,native,learn-test]'
 	touch $@
 
 fuzz: native  ## Damage 2,000 models, draw 10,000 schedules, and new cases of tests

@@ -1,0 +1,1 @@
+"""Pipelines of scikit-learn, LightGBM and XGBoost, converted to ONNX."""
