@@ -58,7 +58,7 @@ def module_of(
         expected = "a model of torch" if name == "example_inputs" else "an ONNX model"
         if argument and not (is_torch if name == "example_inputs" else is_onnx):
             raise ArgumentTypeError(
-                f"`{name}`: expected {expected}, got {type(value).__name__}"
+                f"compile: `{name}`: expected {expected}, got {type(value).__name__}"
             )
     if is_torch:
         return TORCH_IMPORTER.get()(value, example_inputs)

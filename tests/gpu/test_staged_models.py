@@ -279,6 +279,7 @@ def test_stages_are_compiled_as_the_model_is(
     monkeypatch: pytest.MonkeyPatch, emulation: Emulation, tmp_path: Path
 ) -> None:
     asked: list[dict[str, object]] = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def noted(module: object, options: CompileOptions) -> object:
         asked.append(options.inherited())

@@ -80,26 +80,26 @@ def from_model(
     if isinstance(model, torch.export.ExportedProgram):
         if example_inputs:
             raise ArgumentTypeError(
-                "`example_inputs`: expected a `torch.nn.Module`, got an ExportedProgram, "
+                "compile: `example_inputs`: expected a `torch.nn.Module`, got an ExportedProgram, "
                 "which has them already"
             )
         return from_exported(model)
     name = type(model).__name__
     if example_inputs is None:
         raise ArgumentTypeError(
-            f"`{name}`: expected `example_inputs`, with which the module is traced. Hint: "
+            f"compile: `{name}`: expected `example_inputs`, with which the module is traced. Hint: "
             "`compile(model, example_inputs=(x,))`"
         )
     if model.training:
         raise ArgumentValueError(
-            f"`{name}`: expected a module in evaluation mode. Hint: `model.eval()`"
+            f"compile: `{name}`: expected a module in evaluation mode. Hint: `model.eval()`"
         )
     try:
         with torch.no_grad():
             program = torch.export.export(model, tuple(example_inputs))
     except Exception as error:  # of torch, of many kinds
         raise UnsupportedError(
-            f"`{name}`: torch cannot export it: {type(error).__name__}: {error}"
+            f"compile: `{name}`: torch cannot export it: {type(error).__name__}: {error}"
         ) from error
     return from_exported(program)
 

@@ -70,8 +70,32 @@ def save(
     elif isinstance(executable, JITModel):
         signature, source = executable.signature.to_fields(), executable.source
         executable = executable.executable
+    host = executable.host
+    constants = {**host.constants, **(source.constants() if source else {})}
+    try:
+        fields = _fields(executable, signature, are_kernels)
+        manifest = json.loads(json.dumps(fields))
+    except (AttributeError, TypeError) as error:  # of a manually constructed executable
+        raise RunError(f"save: the executable cannot be written: {error}") from error
+    manifest["digest"] = manifest_digest(manifest)
+    members = {
+        **{f"codes/{n}": c.executable for n, c in executable.codes.items()},
+        **{f"segments/{n}": c.executable for n, c in host.segments.items()},
+        **{f"programs/{n}": k.code for n, k in host.programs.items()},
+    }
+    with archive_writer(path) as archive:
+        add_member(archive, _MANIFEST, json.dumps(manifest).encode())
+        for name, code in members.items():
+            add_member(archive, name, _packed(code))
+        add_member(archive, "constants", pack(_constants_archive(constants)))
+
+
+def _fields(
+    executable: VMExecutable, signature: Any, are_kernels: bool
+) -> dict[str, Any]:  # Any: JSON
+    """The manifest of an executable."""
     host, options = executable.host, executable.options
-    manifest = {
+    return {
         "format": _FORMAT,
         "code": [],  # that of the parts is in members of their own
         "are_kernels": are_kernels,
@@ -86,22 +110,6 @@ def save(
         "shown": {n: list(params) for n, params in executable.hosted.items()},
         "host": host.program.to_json(),
     }
-    constants = {**host.constants, **(source.constants() if source else {})}
-    try:
-        manifest = json.loads(json.dumps(manifest))
-    except TypeError as error:  # of a manually constructed executable
-        raise RunError(f"save: the executable cannot be written: {error}") from error
-    manifest["digest"] = manifest_digest(manifest)
-    members = {
-        **{f"codes/{n}": c.executable for n, c in executable.codes.items()},
-        **{f"segments/{n}": c.executable for n, c in host.segments.items()},
-        **{f"programs/{n}": k.code for n, k in host.programs.items()},
-    }
-    with archive_writer(path) as archive:
-        add_member(archive, _MANIFEST, json.dumps(manifest).encode())
-        for name, code in members.items():
-            add_member(archive, name, _packed(code))
-        add_member(archive, "constants", pack(_constants_archive(constants)))
 
 
 def _packed(code: CompiledModel) -> bytes:

@@ -257,8 +257,17 @@ class KernelModule(Serializable):
         return self
 
     def __call__(self, *args: Any) -> None:
-        """Call the entry kernel; see :class:`Kernel`."""
-        self.entry_func(*args)
+        """Call the entry kernel; see :class:`Kernel`.
+
+        Raises:
+            RunError: there is none, of a manually constructed module.
+        """
+        kernel: Any = self.entry_func
+        if not isinstance(kernel, Kernel):
+            raise RunError(
+                f"`{self.entry_name}`: expected a kernel, got {kernel!r:.60}"
+            )
+        kernel(*args)
 
     def time_evaluator(
         self,

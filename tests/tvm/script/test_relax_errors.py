@@ -142,3 +142,8 @@ def test_verification_can_be_disabled() -> None:
     function: Any = from_source(HEAD + body, check_well_formed=False)
 
     assert function.is_pure
+
+
+def test_text_that_is_not_unicode_is_a_syntax_error() -> None:
+    with pytest.raises(ScriptError, match="<str>:1:1: not UTF-8"):
+        from_source("\xe9\ud800")

@@ -25,9 +25,7 @@ const Builtin& Find(const std::string& name, int32_t count) {
 
 }  // namespace
 
-void RethrowRaised() {
-  if (raised) std::rethrow_exception(std::exchange(raised, nullptr));
-}
+std::exception_ptr TakeRaised() { return std::exchange(raised, nullptr); }
 
 }  // namespace relax_mlir
 

@@ -2,10 +2,12 @@
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_EXPORTED_BUILTIN_CALL_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_EXPORTED_BUILTIN_CALL_H_
 
+#include <exception>
+
 namespace relax_mlir {
 
-// Throws what the last function threw in this thread, if it failed.
-void RethrowRaised();
+// What a function threw in this thread since the last call; null if none did.
+std::exception_ptr TakeRaised();
 
 }  // namespace relax_mlir
 

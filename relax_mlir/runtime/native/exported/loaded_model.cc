@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -199,8 +200,9 @@ void RunLoadedModel(Model& model, const DLTensor* const* tensors, void* const* a
                     const int64_t* sizes, int32_t threads) {
   relax_rt2_context context{threads > 0 ? threads : relax_rt2_max_threads(), kRelaxRt2Ok, nullptr};
   const int32_t status = model.Run(tensors, allocated, sizes, &context);
+  const std::exception_ptr raised = TakeRaised();
   model.CheckFailure(context);
-  RethrowRaised();
+  if (raised) std::rethrow_exception(raised);
   if (status != 0) RELAX_FAIL(RuntimeError) << "failed with status " << int64_t{status};
 }
 

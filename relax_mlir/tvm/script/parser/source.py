@@ -118,6 +118,9 @@ class Source:
             node.lineno = error.lineno or 1
             node.col_offset = max((error.offset or 1) - 1, 0)
             raise self.error(node, f"invalid Python syntax: {error.msg}") from error
+        except UnicodeEncodeError as error:
+            problem = f"not UTF-8: {error.reason}"
+            raise self.error(ast.Constant(None), problem) from error
 
     def _definitions(self, kind: type[Any]) -> Iterator[Any]:
         return (node for node in ast.walk(self.tree()) if isinstance(node, kind))
@@ -139,7 +142,8 @@ class Source:
         """
         lines = self.text.splitlines()
         source_line = lines[line - 1] if 0 < line <= len(lines) else ""
-        column = len(source_line.encode()[:offset].decode(errors="replace"))
+        encoded = source_line.encode(errors="replace")
+        column = len(encoded[:offset].decode(errors="replace"))
         indent = "".join("\t" if c == "\t" else " " for c in source_line[:column])
         text = f"{self.name}:{line}:{column + 1}: {message}\n{source_line}\n{indent}^"
         return ScriptError(f"{text}\n{hint}" if hint else text)
