@@ -124,9 +124,8 @@ def __dir__() -> list[str]:
     """The public names and subpackages, loaded or not."""
     special = [name for name in globals() if name.startswith("__")]
     packages = {found.name for found in iter_modules(__path__)}
-    if (
-        find_spec("relax_mlir.dialects") is not None
-    ):  # beside the folder, in a source tree
+    # In a source tree it is beside the folder.
+    if find_spec("relax_mlir.dialects") is not None:
         packages.add("dialects")
     return sorted({*__all__, *special, *(p for p in packages if p[0] != "_")})
 

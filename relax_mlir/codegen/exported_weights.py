@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -108,18 +107,18 @@ class _Contents:
             self._digests[key] = digest.digest()
         return self._digests[key]
 
-    @cached_property
-    def _needed(self) -> set[str]:
-        """Keys of the weights of ``main``, and of all that they could be derived from."""
+    def _with_sources(self, derived: Collection[str]) -> set[str]:
+        """Keys of the weights of ``main``, and of all that some of these are derived from."""
         needed = set(self.keys)
         for key in reversed(list(self.derivations)):
-            if key in needed:
+            if key in needed and key in derived:
                 needed.add(self.derivations[key].source)
         return needed
 
-    def derivable(self) -> Iterator[str]:
-        """Keys of the weights that could be derived."""
-        return (key for key in self.derivations if key in self._needed)
+    def derivable(self) -> list[str]:
+        """Keys of the weights that could be derived, sources first."""
+        needed = self._with_sources(self.derivations)
+        return [key for key in self.derivations if key in needed]
 
     def derived(self, repeated: Collection[bytes]) -> set[str]:
         """Keys of the weights to derive.
@@ -136,12 +135,7 @@ class _Contents:
 
     def entries(self, derived: Collection[str]) -> list[str]:
         """Keys of the weights of ``main``, and of what these are derived from, sources first."""
-        needed = set(self.keys)
-        for key in reversed(list(self.derivations)):
-            if key in needed and key in derived:
-                needed.add(self.derivations[key].source)
+        needed = self._with_sources(derived)
         stored = [key for key in self._arrays if key in needed and key not in derived]
-        return [
-            *stored,
-            *(key for key in self.derivations if key in needed & set(derived)),
-        ]
+        made = [key for key in self.derivations if key in needed and key in derived]
+        return [*stored, *made]

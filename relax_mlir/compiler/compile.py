@@ -16,7 +16,7 @@ from relax_mlir.compiler.options import CompileOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.process_exit import awaited_at_exit
 from relax_mlir.support.files import check_path_name
-from relax_mlir.support.log import log
+from relax_mlir.support.log import INFO, log
 from relax_mlir.targets.target import Target, target_device
 
 __all__ = ["cache_entry", "compile"]
@@ -125,14 +125,14 @@ def compile(
     start = time.perf_counter()
     cached = None if entry is None else entry.load(threads)
     if cached is not None:
-        log(20, "compile", "loaded from the cache in %.0f ms", _ms_since(start))
+        log(INFO, "compile", "loaded from the cache in %.0f ms", _ms_since(start))
         return cached
     # Imported late: a cache hit does not pay for loading the passes.
     from relax_mlir.compiler.dispatch import compile_module
     from relax_mlir.compiler.module_kind import module_of
 
     compiled = compile_module(module_of(mod, **arguments), options)
-    log(20, "compile", "compiled for `%s` in %.0f ms", target, _ms_since(start))
+    log(INFO, "compile", "compiled for `%s` in %.0f ms", target, _ms_since(start))
     if entry is not None and isinstance(compiled, CompiledModel):
         current = cache_entry(mod, options, arguments)
         # The file may have changed since it was hashed.

@@ -303,16 +303,7 @@ def compile_model(
     contents = compile_contents(model, options)
     if isinstance(contents, cuda_archive.Contents):
         return CudaExecutable(contents)
-    return Executable(
-        contents.code,
-        Signature.from_fields(contents.signature),
-        contents.constants,
-        contents.machine,
-        threads=contents.threads,
-        kernels=contents.kernels,
-        derivations=contents.derivations,
-        functions=contents.functions,
-    )
+    return Executable.for_any_machine(contents)
 
 
 def compile_contents(

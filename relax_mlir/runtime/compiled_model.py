@@ -99,7 +99,9 @@ class CompiledModel(Serializable):
 
     def statistics(self) -> JITStatistics:
         """What the model has compiled while it ran: nothing, if it is compiled as a whole."""
-        return JITStatistics() if self.source is None else self.source.statistics
+        return (
+            JITStatistics() if self.source is None else self.source.counters.statistics
+        )
 
     def warm_up(
         self,

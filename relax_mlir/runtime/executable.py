@@ -214,7 +214,18 @@ class Executable(CompiledModel):
         obstacle = contents.machine.obstacle()
         if obstacle is not None:
             raise CompileError(f"{where}: {obstacle}")
-        executable = Executable(
+        executable = Executable.for_any_machine(contents, threads)
+        executable.source = SourceModel.of_constants(contents.constants)
+        return executable
+
+    @staticmethod
+    def for_any_machine(contents: Contents, threads: int | None = None) -> "Executable":
+        """Creates an executable, which on another machine can only be saved.
+
+        Raises:
+            CompileError: the code cannot be loaded.
+        """
+        return Executable(
             contents.code,
             Signature.from_fields(contents.signature),
             contents.constants,
@@ -224,8 +235,6 @@ class Executable(CompiledModel):
             derivations=contents.derivations,
             functions=contents.functions,
         )
-        executable.source = SourceModel.of_constants(contents.constants)
-        return executable
 
 
 def _linked(code: MachineCode, triple: str) -> MachineCode:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.runtime.jit_statistics import JITCounters, JITStatistics
+from relax_mlir.runtime.jit_statistics import JITCounters
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.onnx_source import DeclaredInput, OnnxSource
 from relax_mlir.support.hooks import Hook
@@ -34,16 +34,12 @@ class SourceModel:
     Attributes:
         source: the model.
         options: compile options, as ``CompileOptions.to_fields`` has them.
+        counters: of compilations for other sizes.
     """
 
     source: OnnxSource
     options: Mapping[str, Any]  # Any: JSON
     counters: JITCounters = field(default_factory=JITCounters)
-
-    @property
-    def statistics(self) -> JITStatistics:
-        """Compilations for other sizes."""
-        return self.counters.statistics
 
     def results(self, arrays: Sequence[Any], refusal: ValueError) -> list[np.ndarray]:
         """The outputs of a call that the compiled code rejected.

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["log"]
+__all__ = ["INFO", "WARNING", "log"]
+
+INFO, WARNING = 20, 30  # levels of `logging`
 
 _is_silenced = False
 
@@ -20,7 +22,7 @@ def log(
     """Log a message.
 
     Args:
-        level: of ``logging``: 20 for information, 30 for a warning.
+        level: ``INFO`` or ``WARNING``.
         name: of the logger below ``relax_mlir``.
         text: a format of ``logging``, with its arguments.
     """

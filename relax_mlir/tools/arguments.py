@@ -28,13 +28,6 @@ __all__ = [
     "values_by_name",
 ]
 
-
-def tool_version(tool: str) -> str:
-    """The versions of this package, of MLIR and of Python, in one line."""
-    mlir = version("xtc-mlir-python-bindings")
-    return f"{tool} {VERSION}, MLIR {mlir}, Python {python_version()}"
-
-
 _Value = TypeVar("_Value")
 
 _MAX_THREADS = 1024
@@ -243,3 +236,9 @@ def _number(text: str, least: int, most: int) -> int:
             f"expected a number from {least} to {most}, got `{text}`"
         )
     return number
+
+
+def tool_version(tool: str) -> str:
+    """The versions of this package, of MLIR and of Python, in one line."""
+    mlir = version("xtc-mlir-python-bindings")
+    return f"{tool} {VERSION}, MLIR {mlir}, Python {python_version()}"

@@ -73,6 +73,14 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}. See `{self.prog} --help`.")
 
 
+class _PrintVersion(argparse.Action):
+    """Prints the versions, which are looked up only then, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(tool_version("relax-mlir"))
+        parser.exit()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status: 1 for an error, 2 for wrong usage."""
     given = list(sys.argv[1:] if argv is None else argv)
@@ -103,8 +111,8 @@ def _parser() -> _Parser:
     )
     parser.add_argument(
         "--version",
-        action="version",
-        version=tool_version("relax-mlir"),
+        action=_PrintVersion,
+        nargs=0,
         help="print the versions of this package, of MLIR and of Python",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

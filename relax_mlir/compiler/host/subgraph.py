@@ -44,7 +44,7 @@ from relax_mlir.runtime.host.jit_options import JIT_OPTIONS, JITOptions
 from relax_mlir.runtime.host.vm_executable import NativeFunction, VMExecutable
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, cuda, empty, shared
 from relax_mlir.runtime.registry import register_func
-from relax_mlir.support.log import log
+from relax_mlir.support.log import INFO, log
 from relax_mlir.symbolic.constraints import Constraint
 
 __all__ = ["JITSubgraph", "is_tensor", "is_text", "run_subgraph", "type_proto"]
@@ -323,7 +323,7 @@ class _Specialization:
             counters = JIT_OPTIONS.get().counters
             counters.count_compilation(compile_ms, is_load=is_load)
             log(
-                20,  # INFO
+                INFO,
                 "jit",
                 "%s a subgraph of %d nodes with the inputs %s in %.0f ms",
                 "loaded" if is_load else "compiled",
@@ -348,7 +348,9 @@ class _Specialization:
             values[name] = np.array(flat, dtype).reshape(shape)
         arguments = {"shapes": sizes, "values": values}
         options = _compile_options(self._options)
-        entry = cache_entry(self._model.SerializeToString(), options, arguments)
+        entry = None
+        if options.is_cacheable:
+            entry = cache_entry(self._model.SerializeToString(), options, arguments)
         loaded = None if entry is None else entry.load(options.threads)
         if loaded is not None:
             signature = loaded.signature

@@ -15,10 +15,10 @@ from torch._dynamo.backends.common import aot_autograd
 from relax_mlir.compiler.driver import compile
 from relax_mlir.compiler.options import INHERITED
 from relax_mlir.errors import RelaxError, UnsupportedError
-from relax_mlir.frontends.torch.graph import Custom
+from relax_mlir.frontends.torch.graph import Custom, boxed
 from relax_mlir.frontends.torch.importer import decompositions, from_graph
 from relax_mlir.frontends.torch.partition import partitioned
-from relax_mlir.support.log import log
+from relax_mlir.support.log import WARNING, log
 
 __all__ = ["relax_mlir_backend"]
 
@@ -45,8 +45,8 @@ def relax_mlir_backend(
             ``threads``, ``cache`` and ``tuning`` as for :func:`relax_mlir.compile`;
             ``custom_convert_map`` as for :func:`from_exported`; ``freeze`` makes weights
             constants, which are folded and prepacked: for models whose weights do not
-            change any more, and which have no gradients; ``require_full_compilation`` makes it an error if an operator
-            has no rule.
+            change any more, and which have no gradients; ``require_full_compilation`` makes
+            it an error if an operator has no rule.
         mode: only None or ``default``; an argument of ``torch.compile``.
 
     Raises:
@@ -68,7 +68,9 @@ def relax_mlir_backend(
     if problem is not None:
         if is_strict:
             raise UnsupportedError(problem)
-        log(30, "torch", "torch.compile: left to torch: a graph, whose %s", problem)
+        log(
+            WARNING, "torch", "torch.compile: left to torch: a graph, whose %s", problem
+        )
         return module.forward
     return _compiled(module, list(example_inputs), chosen, is_strict)
 
@@ -201,7 +203,7 @@ class _Graph:
         placeholders = [n for n in graph.graph.nodes if n.op == "placeholder"]
         taken = tuple(i for i in range(len(placeholders)) if i not in frozen)
         function = compile(module, **options)["main"] if count else _nothing
-        return _boxed(_Graph(function, taken, _symbols(placeholders), results))
+        return boxed(_Graph(function, taken, _symbols(placeholders), results))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Run the graph."""
@@ -287,16 +289,6 @@ def _nothing(*inputs: Any) -> tuple[()]:
     """The function of a graph that returns no tensors."""
     del inputs
     return ()
-
-
-def _boxed(graph: _Graph) -> Callable[..., Any]:
-    """A graph in torch's boxed calling convention: one list of inputs."""
-
-    def run(inputs: list[Any]) -> list[Any]:
-        return graph(inputs)
-
-    run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
-    return run
 
 
 # An installed package registers the backend by an entry point, which torch loads on first

@@ -21,6 +21,7 @@ __all__ = [
     "Custom",
     "GraphImporter",
     "NodeError",
+    "boxed",
     "is_getitem",
     "is_size",
     "operator_name",
@@ -52,6 +53,16 @@ def operator_name(target: Any) -> str:  # Any: the target of a call
     if isinstance(target, torch._ops.OpOverload):
         return f"{target.namespace}.{target.__name__}"
     return getattr(target, "__name__", str(target))
+
+
+def boxed(call: Callable[[list[Any]], Any]) -> Callable[..., Any]:
+    """A call in torch's boxed calling convention: one list of inputs."""
+
+    def run(inputs: list[Any]) -> Any:
+        return call(inputs)
+
+    run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
+    return run
 
 
 class GraphImporter:

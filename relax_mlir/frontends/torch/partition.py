@@ -7,6 +7,7 @@ What is left runs in torch between them.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,12 +22,13 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.torch.graph import (
     Custom,
     NodeError,
+    boxed,
     is_getitem,
     is_size,
     operator_name,
     uncovered,
 )
-from relax_mlir.support.log import log
+from relax_mlir.support.log import WARNING, log
 
 __all__ = ["CompileGraph", "partitioned"]
 
@@ -64,7 +66,12 @@ def partitioned(
         reasons.append(str(error))
         left |= part.nodes_of(error)
     _report(graph, left, reasons)
-    return _boxed(whole)
+
+    def run(inputs: list[Any]) -> Any:
+        with torch.no_grad():
+            return whole(*inputs)
+
+    return boxed(run)
 
 
 def _replace(
@@ -178,27 +185,13 @@ class _Compiled(torch.nn.Module):
         return self._function(list(inputs))
 
 
-def _boxed(whole: Any) -> Callable[..., Any]:
-    """A graph in torch's boxed calling convention: one list of inputs."""
-
-    def run(inputs: list[Any]) -> Any:
-        with torch.no_grad():
-            return whole(*inputs)
-
-    run._boxed_call = True  # pyright: ignore[reportFunctionMemberAccess]
-    return run
-
-
 def _report(graph: Any, left: set[str], reasons: Sequence[str]) -> None:
     """Log what is left to torch, and why, in one line."""
-    names: dict[str, int] = {}
-    for node in graph.graph.nodes:
-        if node.name in left:
-            name = operator_name(node.target)
-            names[name] = names.get(name, 0) + 1
+    nodes = (node for node in graph.graph.nodes if node.name in left)
+    names = Counter(operator_name(node.target) for node in nodes)
     shown = ", ".join(
         f"`{name}`" + (f" ({count} times)" if count > 1 else "")
         for name, count in sorted(names.items())
     )
     why = f": {'; '.join(reasons)}" if reasons else ""
-    log(30, "torch", "torch.compile: left to torch: %s%s", shown, why)
+    log(WARNING, "torch", "torch.compile: left to torch: %s%s", shown, why)

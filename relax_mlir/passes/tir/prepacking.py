@@ -108,7 +108,7 @@ class ConstantPacking:
         self._copies = PrimFuncCopies(module)
         self._module, self._choose = module, choose
         self._found: dict[str, PackedLayout | None] = {}
-        self._constants: dict[tuple[ir.Value, str], ir.Value] = {}
+        self._constants: dict[tuple[ir.Value, PaddedCopy], ir.Value] = {}
         self._made: dict[str, str] = {}
 
     def run(self) -> None:
@@ -140,12 +140,12 @@ class ConstantPacking:
     def _constant(
         self, value: ir.Value, source: ConstantOp, packed: PackedLayout
     ) -> ir.Value:
-        layout = f"{packed.index_maps}{packed.axes}{packed.extents}{packed.width}x{packed.group}"
+        key = source.key or "constant"
+        layout = packed.derivation(key)
         if (value, layout) not in self._constants:
-            key = source.key or "constant"
             with ir.InsertionPoint(source), source.location:
                 self._constants[value, layout] = derived_constant(
-                    self._module, source, packed.derivation(key), f"{key}.packed"
+                    self._module, source, layout, f"{key}.packed"
                 )
         return self._constants[value, layout]
 

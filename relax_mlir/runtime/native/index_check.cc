@@ -39,7 +39,7 @@ struct Allowed {
 std::vector<int64_t> Integers(const DLTensor& tensor, const char* what) {
   if (tensor.dtype.code != kDLInt || tensor.dtype.bits != 64) {
     RELAX_FAIL(TypeError) << "check_indices: " << what << ": expected int64, got "
-                           << DataTypeName(tensor.dtype);
+                          << DataTypeName(tensor.dtype);
   }
   std::vector<int64_t> values(static_cast<size_t>(ElementCount(tensor)));
   CopyToContiguous(tensor, values.data());
@@ -101,7 +101,7 @@ void CheckOfType(const DLTensor& indices, const Allowed& allowed, const DLTensor
     }
   }
   RELAX_FAIL(TypeError) << "check_indices: expected integers of 8 to 64 bits, got "
-                         << DataTypeName(indices.dtype);
+                        << DataTypeName(indices.dtype);
 }
 
 }  // namespace
@@ -120,8 +120,8 @@ void CheckIndices(DLTensor* const* arguments) {
                                     indices->shape[indices->ndim - 1] == period);
   if (options.size() != 3 || !fits || !IsContiguous(*indices)) {
     RELAX_FAIL(ValueError) << "check_indices: expected row-major indices, 3 bounds, and one limit "
-                            << "or one for each component, got " << options.size() << " and "
-                            << period;
+                           << "or one for each component, got " << options.size() << " and "
+                           << period;
   }
   allowed.missing = options[0];
   allowed.least = options[1];

@@ -20,8 +20,8 @@ int64_t Integer(const DLTensor& tensor) {
   const bool is_integer = tensor.dtype.code == kDLInt || tensor.dtype.code == kDLUInt;
   if (ElementCount(tensor) != 1 || !(is_integer || tensor.dtype.code == kDLBool)) {
     RELAX_FAIL(TypeError) << "attribute: expected one integer, got a tensor of "
-                           << ElementCount(tensor) << " elements of type "
-                           << DataTypeName(tensor.dtype);
+                          << ElementCount(tensor) << " elements of type "
+                          << DataTypeName(tensor.dtype);
   }
   const uint64_t value = element.Read(Data(tensor));
   if (tensor.dtype.code != kDLInt) return static_cast<int64_t>(value);
@@ -72,7 +72,7 @@ void CheckIndices(const char* function, const DLTensor& indices) {
   const DLDataType dtype = indices.dtype;
   if (dtype.code == kDLInt && (dtype.bits == 32 || dtype.bits == 64)) return;
   RELAX_FAIL(TypeError) << function << ": indices: expected int64 or int32, got "
-                         << DataTypeName(dtype);
+                        << DataTypeName(dtype);
 }
 
 // Writes the first `length` sorted values of every line, and their indices. Either output may be
@@ -88,21 +88,21 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   const int axis = static_cast<int>(axis_number < 0 ? axis_number + x.ndim : axis_number);
   if (axis < 0 || axis >= x.ndim) {
     RELAX_FAIL(ValueError) << function << ": axis " << axis_number << ": expected one of "
-                            << x.ndim << " dimensions";
+                           << x.ndim << " dimensions";
   }
   const DLTensor& any_output = values != nullptr ? *values : *indices;
   const int64_t size = x.shape[axis];
   const int64_t length = any_output.ndim == x.ndim ? any_output.shape[axis] : size;
   if (length > size) {
     RELAX_FAIL(ValueError) << function << ": expected at most " << size << " values along axis "
-                            << axis << ", got " << length;
+                           << axis << ", got " << length;
   }
   if (values != nullptr) CheckShape(function, "values", *values, x, axis, length);
   if (indices != nullptr) CheckShape(function, "indices", *indices, x, axis, length);
   if (indices != nullptr) CheckIndices(function, *indices);
   if (values != nullptr && ItemBytes(values->dtype) != ItemBytes(x.dtype)) {
     RELAX_FAIL(TypeError) << function << ": values: expected type " << DataTypeName(x.dtype)
-                           << ", got " << DataTypeName(values->dtype);
+                          << ", got " << DataTypeName(values->dtype);
   }
   if (ElementCount(any_output) == 0) return;
 
